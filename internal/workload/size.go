@@ -82,22 +82,30 @@ const (
 	GradeBufferAbsorbed Grade = "buffer-absorbed"
 )
 
-// Grade judges a finished run; the reason says what was missed, "" for sized and capped.
+// Grade judges a finished run; the reason says what was missed, "" for sized and capped. A run that is too small is
+// undersized whatever its backlog: that buffers could hold all of it is what the word means.
 func (s Sizing) Grade(r Reached) (Grade, string) {
-	if limit := MaxBacklogShare * float64(r.RunBytes); float64(r.PeakBacklog) > limit {
-		return GradeBufferAbsorbed, fmt.Sprintf("buffer-absorbed: the publisher was up to %s ahead of the slowest subscriber, over 25 %% of the run's %s: the rate is how fast buffers fill", MB(r.PeakBacklog), MB(r.RunBytes))
-	}
 	long, large := r.Elapsed >= MinThroughputTime, r.RunBytes >= s.NeedBytes()
+	capped := long && s.MaxDeliveries > 0 && r.Deliveries >= s.MaxDeliveries
 	switch {
-	case long && large:
-		return GradeSized, ""
-	case long && s.MaxDeliveries > 0 && r.Deliveries >= s.MaxDeliveries:
-		return GradeCapped, ""
-	case !large:
+	case !large && !capped:
 		return GradeUndersized, fmt.Sprintf("undersized: %s published, want at least %s (4 x max(64 MiB, send window %s)): the rate is how fast buffers fill", MB(r.RunBytes), MB(s.NeedBytes()), MB(s.WindowBytes))
-	default:
+	case !long:
 		return GradeUndersized, fmt.Sprintf("undersized: lasted %.2f s, want at least %.0f s", r.Elapsed.Seconds(), MinThroughputTime.Seconds())
+	case s.Absorbed(r) != "":
+		return GradeBufferAbsorbed, s.Absorbed(r)
+	case large:
+		return GradeSized, ""
 	}
+	return GradeCapped, ""
+}
+
+// Absorbed says, at any size, that the backlog passed its limit; "" if it did not.
+func (s Sizing) Absorbed(r Reached) string {
+	if float64(r.PeakBacklog) <= MaxBacklogShare*float64(r.RunBytes) {
+		return ""
+	}
+	return fmt.Sprintf("buffer-absorbed: the publisher was up to %s ahead of the slowest subscriber, over 25 %% of the run's %s: the rate is how fast buffers fill", MB(r.PeakBacklog), MB(r.RunBytes))
 }
 
 // MB prints bytes in units of 10^6, the unit of every rate of the bench.

@@ -194,6 +194,7 @@ func TestSizeRule(t *testing.T) {
 		{"all three hold", normal, workload.Reached{RunBytes: 256 * mib, PeakBacklog: 60 * mib, Elapsed: 3 * time.Second}, workload.GradeSized, true},
 		{"fits the window", normal, workload.Reached{RunBytes: 255 * mib, Elapsed: 3 * time.Second}, workload.GradeUndersized, false},
 		{"large but over before anything settled", normal, workload.Reached{RunBytes: 900 * mib, Elapsed: time.Second}, workload.GradeUndersized, false},
+		{"too small and swallowed: too small", normal, workload.Reached{RunBytes: 20 * mib, PeakBacklog: 19 * mib, Elapsed: time.Second}, workload.GradeUndersized, false},
 		{"swallowed by queues at any size", normal, workload.Reached{RunBytes: 900 * mib, PeakBacklog: 300 * mib, Elapsed: 9 * time.Second}, workload.GradeBufferAbsorbed, false},
 		{"the larger of the floor and W counts", wide, workload.Reached{RunBytes: 900 * mib, Elapsed: 9 * time.Second}, workload.GradeUndersized, false},
 		{"bytes say nothing about tiny messages", tiny, workload.Reached{RunBytes: 9 * mib, PeakBacklog: 1 * mib, Elapsed: 2 * time.Second}, workload.GradeSized, true},

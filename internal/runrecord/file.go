@@ -97,7 +97,7 @@ func Read(r io.Reader, name string, each func(*Record) error, bad func(*SyntaxEr
 				return err
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func readLine(br *bufio.Reader) (line []byte, tooLong bool, err error) {
 			line = append(line, part...)
 			tooLong = len(line) > maxLine
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, tooLong, err
 		}
 	}

@@ -256,7 +256,7 @@ type Conn struct {
 	SendCalls       *int64            `json:"send_calls"`
 	SendErrors      map[string]uint64 `json:"send_errors"` // errno name -> count
 	SharedSocket    bool              `json:"shared_socket"`
-	WriteBlockedNs  *int64            `json:"write_blocked_ns"` // all stream writes of the process's role
+	WriteBlockedNs  *int64            `json:"write_blocked_ns"` // time in stream writes, mostly waiting
 	Busiest         bool              `json:"busiest"`
 	Samples         int               `json:"samples"` // length of its time line
 	CloseReason     string            `json:"close_reason,omitempty"`

@@ -70,6 +70,9 @@ func (l *Listener) start(tlsConf *tls.Config) error {
 // is done, or the listener is closed (then errors.Is(err, net.ErrClosed)). Call it in a loop that
 // does nothing else: beyond 32 waiting connections quic-go refuses clients. The caller closes the
 // connection.
+//
+// A connection that its client closed before the handshake was complete here is never handed out,
+// although the client's Dial succeeded: a client is done with the handshake first.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	qc, err := l.quic.Accept(ctx)
 	if err != nil {

@@ -1,0 +1,203 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"felix/broker"
+	"felix/broker/service"
+	"felix/internal/transport"
+	"felix/internal/workload"
+)
+
+const (
+	// brokerDrain bounds how long our own broker drains when a trial closes it: everything that is wanted has
+	// arrived by then.
+	brokerDrain = 2 * time.Second
+	tokenLife   = 24 * time.Hour
+)
+
+// startBroker starts the broker that the topology says, and returns how clients reach it.
+func (t *trial) startBroker(ctx context.Context) (brokerSide, *access, error) {
+	if x := t.External; x != nil {
+		a := &access{Addr: x.Addr, ServerName: x.ServerName, CAPEM: x.CAPEM, PinSHA256: x.PinSHA256, Tenant: x.Tenant, Token: x.Token, Scopes: t.scopes()}
+		b := &externalBroker{admin: x.Admin}
+		if _, err := b.counters(ctx); err != nil {
+			return nil, nil, usage("--broker-admin is the URL that brokerd prints, http://127.0.0.1:8080 by default; leave it out and what was dropped stays unaccounted", "broker admin: %w", err)
+		}
+		return b, a, nil
+	}
+	certPEM, keyPEM, err := transport.DevelopmentCertificate(time.Now())
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the broker's certificate: %w", err)
+	}
+	creds, err := service.NewDevCredentials(time.Now(), tokenLife, t.scopes()...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the broker's keys: %w", err)
+	}
+	a := &access{CAPEM: certPEM, Tenant: ownTenant, Token: creds.Tokens[ownTenant], Scopes: t.scopes()}
+	doc := brokerDoc{CertPEM: certPEM, KeyPEM: keyPEM, JWKS: creds.JWKS, Streams: a.Scopes}
+	if t.BrokerTransport != t.Transport {
+		doc.ConnRecvWindow, doc.StreamRecvWindow = t.BrokerTransport.ConnRecvWindow, t.BrokerTransport.StreamRecvWindow
+	}
+	if t.Case.Topology == workload.TopologyInprocess {
+		b, err := openBroker(ctx, t.Plan, doc, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.Addr = b.addr()
+		return b, a, nil
+	}
+	settings, err := t.Settings.Marshal()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, ready, err := startChild(ctx, t.Plan, "broker", roleDoc{Case: t.Case, Sizes: t.Sizes, Settings: settings, Broker: &doc})
+	if err != nil {
+		return nil, nil, fmt.Errorf("broker: %w", err)
+	}
+	a.Addr = ready.Addr
+	return remoteBroker{c}, a, nil
+}
+
+// localBroker is a broker of this process.
+type localBroker struct {
+	svc   *service.Service
+	ready service.Ready
+}
+
+// openBroker starts the service on ports that the system chooses.
+func openBroker(ctx context.Context, p *Plan, doc brokerDoc, ownProcess bool) (*localBroker, error) {
+	b, tr := p.Broker, p.Transport
+	b.QUICBind, b.MetricsBind = "127.0.0.1:0", "127.0.0.1:0"
+	b.ConnStats = int(max(0, p.Sizes.ConnStats.Milliseconds()))
+	b.ShutdownDrainTimeout = int(brokerDrain.Milliseconds())
+	for _, s := range doc.Streams {
+		b.Streams = append(b.Streams, s.String())
+	}
+	if doc.ConnRecvWindow > 0 {
+		tr.ConnRecvWindow, tr.StreamRecvWindow = doc.ConnRecvWindow, doc.StreamRecvWindow
+	}
+	svc, err := service.New(service.Options{Broker: &b, Transport: &tr, CertPEM: doc.CertPEM, KeyPEM: doc.KeyPEM, JWKS: doc.JWKS, Config: p.Settings.Sections, LimitMemory: ownProcess})
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	ready, err := svc.Start(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	return &localBroker{svc: svc, ready: ready}, nil
+}
+
+func (b *localBroker) addr() string          { return b.ready.Addr }
+func (b *localBroker) admin() string         { return b.ready.AdminURL }
+func (b *localBroker) dead() <-chan struct{} { return nil }
+
+func (b *localBroker) mark(context.Context, int64) error {
+	b.svc.Monitor().Mark()
+	return nil
+}
+
+func (b *localBroker) counters(context.Context) (*broker.Stats, error) {
+	stats := b.svc.Stats()
+	return &stats, nil
+}
+
+func (b *localBroker) stop(ctx context.Context) (*sideResult, error) {
+	_, err := b.svc.Stop(ctx)
+	stats := b.svc.Stats() // what was discarded is in it
+	return &sideResult{Broker: &stats, Conns: b.svc.Monitor().Timelines()}, err
+}
+
+// externalBroker is a broker that somebody else runs.
+type externalBroker struct {
+	admin  *url.URL
+	marked []transport.ConnStats
+}
+
+func (b *externalBroker) dead() <-chan struct{} { return nil }
+
+func (b *externalBroker) mark(ctx context.Context, _ int64) error {
+	page, err := b.fetch(ctx)
+	if page != nil {
+		b.marked = page.Conns
+	}
+	return err
+}
+
+func (b *externalBroker) counters(ctx context.Context) (*broker.Stats, error) {
+	page, err := b.fetch(ctx)
+	if page == nil {
+		return nil, err
+	}
+	return &page.Broker, nil
+}
+
+// brokerPage is what we read of /stats.
+type brokerPage struct {
+	Broker broker.Stats          `json:"broker"`
+	Conns  []transport.ConnStats `json:"conns"`
+}
+
+// maxStatsPage bounds what is read of an admin page.
+const maxStatsPage = 64 << 20
+
+func (b *externalBroker) fetch(ctx context.Context) (*brokerPage, error) {
+	if b.admin == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.admin.JoinPath("stats").String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", req.URL, resp.Status)
+	}
+	var page brokerPage
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatsPage)).Decode(&page); err != nil {
+		return nil, fmt.Errorf("%s: %w", req.URL, err)
+	}
+	return &page, nil
+}
+
+func (b *externalBroker) stop(ctx context.Context) (*sideResult, error) {
+	page, err := b.fetch(ctx)
+	if page == nil {
+		return nil, err
+	}
+	r := &sideResult{Broker: &page.Broker}
+	for _, c := range page.Conns {
+		line := transport.Timeline{Final: c, Socket: transport.SocketInfo{SendBufferGranted: -1, RecvBufferGranted: -1}}
+		for i := range b.marked {
+			if b.marked[i].ID == c.ID {
+				line.Marked = &b.marked[i]
+			}
+		}
+		r.Conns = append(r.Conns, line)
+	}
+	return r, nil
+}
+
+// withoutFelix drops the FELIX_* variables.
+func withoutFelix(environ []string) []string {
+	var out []string
+	for _, kv := range environ {
+		if !strings.HasPrefix(kv, "FELIX_") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}

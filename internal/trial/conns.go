@@ -1,0 +1,230 @@
+package trial
+
+import (
+	"net"
+	"slices"
+
+	"felix/internal/runrecord"
+	"felix/internal/transport"
+)
+
+// maxConns bounds the connections in the record; the busiest stay.
+const maxConns = 24
+
+// end is one end of a connection with the process it is in.
+type end struct {
+	transport.Timeline
+	process string
+	record  runrecord.Conn
+}
+
+// connections joins both ends of every connection, attributes what was lost, and picks the one that carries the load.
+func (t *trial) connections(r *runrecord.Record) {
+	ends := t.ends()
+	for _, e := range ends {
+		e.record = connRecord(e)
+	}
+	for _, e := range ends {
+		e.record.WriteBlockedNs = t.writeBlocked(e)
+		if other := peerOf(e, ends); other != nil {
+			id := other.record.ID
+			e.record.Peer = &id
+			e.record.LostBy = t.attribute(e, other)
+		} else {
+			e.record.LostBy = &runrecord.LostBy{}
+		}
+	}
+	// The connection that carries the load, by what it sent: idle ones would hide its state in an average.
+	slices.SortStableFunc(ends, func(a, b *end) int { return int(b.record.BytesSent - a.record.BytesSent) })
+	r.Conns = []runrecord.Conn{}
+	for i, e := range ends {
+		if i == maxConns {
+			r.Trimmed = append(r.Trimmed, "conns beyond the busiest")
+			break
+		}
+		e.record.Busiest = i == 0
+		r.Conns = append(r.Conns, e.record)
+		for name, n := range e.record.SendErrors {
+			t.warn("connection %s: %d send calls failed with %s", e.record.ID, n, name)
+		}
+	}
+}
+
+// ends are all connection ends, each with an id that says its process.
+func (t *trial) ends() []*end {
+	var out []*end
+	for _, side := range []struct {
+		res     *sideResult
+		process string
+	}{{t.results.pubs, t.processOf("publisher")}, {t.results.subs, t.processOf("subscriber")}, {t.results.broker, t.processOf("broker")}} {
+		if side.res == nil {
+			continue
+		}
+		for _, c := range side.res.Conns {
+			if t.External != nil && side.res == t.results.broker && peerIn(c, t.results.pubs, t.results.subs) == nil {
+				continue // another client's
+			}
+			out = append(out, &end{Timeline: c, process: side.process})
+		}
+	}
+	return out
+}
+
+func peerIn(c transport.Timeline, sides ...*sideResult) *transport.Timeline {
+	for _, s := range sides {
+		if s == nil {
+			continue
+		}
+		for i := range s.Conns {
+			if sameSocket(s.Conns[i].Final.Local, c.Final.Remote) {
+				return &s.Conns[i]
+			}
+		}
+	}
+	return nil
+}
+
+func peerOf(e *end, all []*end) *end {
+	for _, o := range all {
+		if o != e && sameSocket(o.Final.Local, e.Final.Remote) && sameSocket(o.Final.Remote, e.Final.Local) {
+			return o
+		}
+	}
+	return nil
+}
+
+// sameSocket compares UDP addresses of this machine. A client's socket is bound to every address, and the broker
+// sees the one that the packets came from: then the port alone tells.
+func sameSocket(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB {
+		return false
+	}
+	ipA, ipB := net.ParseIP(hostA), net.ParseIP(hostB)
+	if ipA == nil || ipB == nil || ipA.IsUnspecified() || ipB.IsUnspecified() {
+		return true
+	}
+	return ipA.Equal(ipB)
+}
+
+// connRecord is one end since the mark.
+func connRecord(e *end) runrecord.Conn {
+	f := e.Final
+	was := transport.ConnStats{}
+	if e.Marked != nil {
+		was = *e.Marked
+	}
+	c := runrecord.Conn{
+		ID: e.process + "/" + f.ID, Process: e.process, Role: f.Role, Local: f.Local, Remote: f.Remote,
+		MTUBytes: f.MTUBytes, CwndBytes: f.CwndBytes,
+		RTTMinNs: int64(f.RTTMin), RTTSmoothedNs: int64(f.RTTSmoothed), RTTLatestNs: int64(f.RTTLatest),
+		PacketsSent: since(f.PacketsSent, was.PacketsSent), PacketsReceived: since(f.PacketsReceived, was.PacketsReceived),
+		PacketsLost: since(f.PacketsLost, was.PacketsLost), BytesSent: since(f.BytesSent, was.BytesSent),
+		BytesReceived: since(f.BytesReceived, was.BytesReceived),
+		DatagramsSent: sincePtr(f.DatagramsSent, was.DatagramsSent), SendCalls: sincePtr(f.SendCalls, was.SendCalls),
+		SendErrors: map[string]uint64{}, SharedSocket: f.SharedSocket, Samples: len(e.Samples), CloseReason: f.CloseReason,
+	}
+	for name, n := range f.SendErrors {
+		if n -= was.SendErrors[name]; n > 0 {
+			c.SendErrors[name] = n
+		}
+	}
+	return c
+}
+
+// writeBlocked is how long stream writes of this end took, which is mostly waiting; null where nobody measures it for
+// the connection alone.
+func (t *trial) writeBlocked(e *end) *int64 {
+	switch {
+	case e.Final.Role == "broker" && t.results.counters != nil:
+		var ns int64
+		for _, s := range t.results.counters.Subscriptions {
+			if s.Remote == e.Final.Remote {
+				ns += s.WriteNs
+			}
+		}
+		if t.base != nil {
+			for _, s := range t.base.Subscriptions {
+				if s.Remote == e.Final.Remote {
+					ns -= s.WriteNs
+				}
+			}
+		}
+		return &ns
+	case e.Final.Role == "publisher" && t.Case.PubConns == 1 && t.results.pubs.Publisher != nil:
+		ns := t.results.pubs.Publisher.BlockedWriteNs
+		return &ns
+	}
+	return nil
+}
+
+func since(now, was uint64) int64 { return int64(now) - int64(was) }
+
+func sincePtr(now, was *uint64) *int64 {
+	if now == nil {
+		return nil
+	}
+	n := int64(*now)
+	if was != nil {
+		n -= int64(*was)
+	}
+	return &n
+}
+
+// attribute says where what e sent and lost went: its receiver's own queue (what the socket gave minus what the
+// connection took), the receiving kernel (drops of that socket, when it belongs to this connection alone or nothing
+// was dropped at all), and the rest the path.
+func (t *trial) attribute(e, receiver *end) *runrecord.LostBy {
+	by := &runrecord.LostBy{}
+	lost := max(0, e.record.PacketsLost)
+	f := receiver.Final
+	if f.DatagramsReceived != nil {
+		was := transport.ConnStats{}
+		if receiver.Marked != nil {
+			was = *receiver.Marked
+		}
+		read := sincePtr(f.DatagramsReceived, was.DatagramsReceived)
+		own := min(lost, max(0, *read-since(f.PacketsReceived, was.PacketsReceived)))
+		by.OwnQueue = &own
+	}
+	if t.udp != nil && (t.udp.RcvbufErrors == 0 || !f.SharedSocket) {
+		kernel := min(lost-value(by.OwnQueue), t.udp.RcvbufErrors)
+		by.Kernel = &kernel
+	}
+	if by.Kernel != nil && by.OwnQueue != nil {
+		path := max(0, lost-*by.Kernel-*by.OwnQueue)
+		by.Path = &path
+	}
+	return by
+}
+
+func value(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// sockets are the buffers as granted, once for each role.
+func (t *trial) sockets() []runrecord.Socket {
+	var out []runrecord.Socket
+	seen := map[string]bool{}
+	for _, e := range t.ends() {
+		key := e.process + "/" + e.Final.Role
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		s := runrecord.Socket{Process: e.process, Role: e.Final.Role, GSO: e.Socket.GSO}
+		if n := e.Socket.SendBufferGranted; n >= 0 {
+			s.SendBufferBytes = &n
+		}
+		if n := e.Socket.RecvBufferGranted; n >= 0 {
+			s.RecvBufferBytes = &n
+		}
+		out = append(out, s)
+		t.warnings = append(t.warnings, e.Socket.Warnings...)
+	}
+	return out
+}

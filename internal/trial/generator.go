@@ -1,0 +1,202 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"felix/client"
+	"felix/internal/measure"
+	"felix/internal/wire"
+	"felix/internal/workload"
+)
+
+// generator is one publisher of the case: it makes the messages of its streams, in the shape of the case's load,
+// and takes their acks. One goroutine.
+type generator struct {
+	plan    *workload.Case
+	index   int
+	pub     *client.Publisher
+	clock   *measure.Clock
+	sender  *measure.Sender
+	scopes  []wire.Scope
+	streams []int // that it writes to
+	turn    int
+	mode    wire.AckMode
+	seed    uint64
+
+	payloads [][]byte // reused: Publish encodes before it returns
+	pending  fifo     // publishes whose outcome is not known yet
+
+	stop atomic.Bool // ends the phase after the batch in hand
+}
+
+// limit ends a phase: at total messages, or at the deadline once min messages are out.
+type limit struct {
+	total    int64 // of this publisher
+	min      int64
+	deadline int64 // on the clock; math.MaxInt64 = none
+}
+
+func (l limit) reached(n, now int64) bool {
+	return n >= l.total || now >= l.deadline && n >= l.min
+}
+
+func newGenerator(c *workload.Case, index int, pub *client.Publisher, clock *measure.Clock, sender *measure.Sender, filler *measure.Filler, scopes []wire.Scope, seed uint64) *generator {
+	g := &generator{plan: c, index: index, pub: pub, clock: clock, sender: sender, scopes: scopes, streams: c.StreamsOf(index), seed: seed}
+	switch c.Acks {
+	case workload.AcksPerMessage:
+		g.mode = wire.AckPerMessage
+	case workload.AcksPerBatch:
+		g.mode = wire.AckPerBatch
+	}
+	g.payloads = make([][]byte, c.Batch)
+	for i := range g.payloads {
+		g.payloads[i] = make([]byte, c.MessageBytes())
+		filler.Fill(g.payloads[i])
+	}
+	return g
+}
+
+// run publishes until the limit, stop or ctx, then waits until the outcome of everything it published is known.
+// The error is why it ended early: a publish that the client would not take. ctx bounds the waiting too.
+func (g *generator) run(ctx context.Context, lim limit) error {
+	err := g.publish(ctx, lim)
+	for g.pending.len() > 0 {
+		g.settle(ctx)
+	}
+	return err
+}
+
+func (g *generator) publish(ctx context.Context, lim limit) error {
+	var schedule *workload.Schedule
+	if g.plan.Load == workload.LoadOpen {
+		schedule = g.plan.NewSchedule(g.index, g.clock.Now(), g.seed)
+	}
+	for n := int64(0); !g.stop.Load() && !lim.reached(n, g.clock.Now()); {
+		intended := int64(math.MinInt64)
+		if schedule != nil {
+			intended = schedule.Next()
+			if intended >= lim.deadline && n >= lim.min {
+				return nil // due after the end
+			}
+			if !g.sleepUntil(ctx, intended) {
+				return ctx.Err()
+			}
+		}
+		for g.plan.Load == workload.LoadClosed && g.pending.len() >= g.plan.Inflight {
+			if !g.settle(ctx) {
+				return ctx.Err()
+			}
+		}
+		stream := g.streams[g.turn%len(g.streams)]
+		g.turn++
+		payloads := g.payloads[:min(int64(len(g.payloads)), lim.total-n)]
+		sent := g.clock.Now()
+		if schedule == nil {
+			intended = sent
+		}
+		batch := g.sender.Stamp(uint16(stream), payloads, intended, sent)
+		ack, err := g.pub.Publish(ctx, g.scopes[stream], payloads, g.mode)
+		if err != nil {
+			g.sender.Unsent(batch, cause(err))
+			return err
+		}
+		g.sender.Published(batch, g.clock.Now())
+		g.pending.push(outstanding{ack, batch})
+		n += int64(len(payloads))
+		for g.pending.len() > 0 && !g.pending.front().ack.At().IsZero() {
+			g.settle(ctx)
+		}
+	}
+	return nil
+}
+
+// settle takes the outcome of the oldest outstanding publish. It reports false if ctx ended the wait: the outcome
+// is then a failure of its own.
+func (g *generator) settle(ctx context.Context) bool {
+	o := *g.pending.front() // a copy: pop clears the place
+	err := o.ack.Wait(ctx)
+	g.pending.pop()
+	var refused *client.PublishError
+	switch {
+	case err == nil:
+		if g.mode != wire.AckNone {
+			g.sender.Acked(o.batch, g.clock.At(o.ack.At()))
+		}
+	case errors.As(err, &refused):
+		g.sender.Refused(o.batch, refused.Message)
+	default:
+		g.sender.Failed(o.batch, cause(err))
+		return ctx.Err() == nil
+	}
+	return true
+}
+
+// sleepUntil waits for the clock, and reports false if ctx ended it.
+func (g *generator) sleepUntil(ctx context.Context, at int64) bool {
+	// Far from the time a timer does, and ctx can end it; the last stretch needs more precision than timers have.
+	const coarse = 5 * time.Millisecond
+	for {
+		left := time.Duration(at - g.clock.Now())
+		switch {
+		case left <= 0 || g.stop.Load():
+			return ctx.Err() == nil
+		case left <= coarse:
+			pause(left)
+		default:
+			sleep(ctx, min(left-coarse/2, 50*time.Millisecond))
+			if ctx.Err() != nil {
+				return false
+			}
+		}
+	}
+}
+
+// cause names an error for the ledger's counts.
+func cause(err error) string {
+	var worker *client.WorkerError
+	switch {
+	case errors.As(err, &worker):
+		return string(worker.Cause)
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline"
+	}
+	return err.Error()
+}
+
+// outstanding is a publish whose outcome is not known yet.
+type outstanding struct {
+	ack   *client.Ack
+	batch measure.Batch
+}
+
+// fifo is a queue of outstanding publishes. Its array is reused, so that a steady flood does not allocate.
+type fifo struct {
+	items []outstanding
+	head  int
+}
+
+func (f *fifo) len() int            { return len(f.items) - f.head }
+func (f *fifo) front() *outstanding { return &f.items[f.head] }
+
+func (f *fifo) push(o outstanding) {
+	if f.head > 0 && len(f.items) == cap(f.items) {
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+	f.items = append(f.items, o)
+}
+
+func (f *fifo) pop() {
+	f.items[f.head] = outstanding{}
+	f.head++
+	if f.head == len(f.items) {
+		f.items, f.head = f.items[:0], 0
+	}
+}

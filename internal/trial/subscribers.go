@@ -1,0 +1,127 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"felix/client"
+	"felix/internal/measure"
+	"felix/internal/transport"
+	"felix/internal/wire"
+)
+
+// subscribers are all subscriptions of the case as one process has them.
+type subscribers struct {
+	plan    *Plan
+	clock   *measure.Clock
+	client  *client.Client
+	monitor *transport.Monitor
+	subs    []*subscriber
+	wg      sync.WaitGroup
+	cancel  context.CancelFunc // of every Next
+}
+
+type subscriber struct {
+	sub    *client.Subscription
+	recv   *measure.Receiver
+	stream int
+	err    atomic.Pointer[error] // why it ended, if not by us
+}
+
+// openSubscribers connects and subscribes all: fanout times to each stream.
+func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock *measure.Clock) (_ *subscribers, err error) {
+	s := &subscribers{plan: p, clock: clock, monitor: transport.NewMonitor(p.Sizes.ConnStats)}
+	if s.client, err = dial(ctx, p, a, "subscriber", s.monitor); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.client.Close(ctx))
+		}
+	}()
+	filler := measure.NewFiller(p.Sizes.Seed, p.Case.MessageBytes())
+	for stream, scope := range a.Scopes {
+		for i := range p.Case.Fanout {
+			sub, err := s.client.Subscribe(ctx, scope, client.SubscribeOptions{Start: wire.Start{}})
+			if err != nil {
+				return nil, fmt.Errorf("subscribe %s: %w", scope, err)
+			}
+			recv, err := measure.NewReceiver(measure.ReceiverConfig{
+				ID: fmt.Sprintf("%d.%d", stream, i), Tag: tag, Stream: uint16(stream), Publishers: p.Case.Publishers,
+				OrderPromised: p.Case.OrderPromised(), PayloadLen: p.Case.MessageBytes(), Filler: filler,
+			})
+			if err != nil {
+				return nil, err
+			}
+			s.subs = append(s.subs, &subscriber{sub: sub, recv: recv, stream: stream})
+		}
+	}
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for _, sub := range s.subs {
+		s.wg.Go(func() { sub.receive(ctx, clock) })
+	}
+	return s, nil
+}
+
+// receive records everything until the subscription ends. Between Next and the record there is one clock reading.
+func (s *subscriber) receive(ctx context.Context, clock *measure.Clock) {
+	for {
+		events, err := s.sub.Next(ctx)
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				if errors.Is(err, io.EOF) {
+					err = errors.New("the broker finished the event stream")
+				}
+				s.err.Store(&err)
+			}
+			return
+		}
+		s.recv.RecordBatch(events.Payloads, clock.Now())
+	}
+}
+
+func (s *subscribers) mark(_ context.Context, at int64) error {
+	for _, sub := range s.subs {
+		sub.recv.Mark(at)
+	}
+	s.monitor.Mark()
+	return nil
+}
+
+func (s *subscribers) progress() sideProgress {
+	p := sideProgress{Subs: make([]subProgress, len(s.subs))}
+	for i, sub := range s.subs {
+		got := sub.recv.Progress()
+		p.Subs[i] = subProgress{Warmup: got.Warmup, Measured: got.Measured, Bytes: got.Bytes, Next: sub.recv.Heads()}
+		if err := sub.err.Load(); err != nil {
+			p.Subs[i].Err = (*err).Error()
+		}
+	}
+	return p
+}
+
+// stop unsubscribes and returns what was recorded.
+func (s *subscribers) stop(ctx context.Context) (*sideResult, error) {
+	r := &sideResult{Conns: s.monitor.Timelines()}
+	s.cancel()
+	s.wg.Wait()
+	for _, sub := range s.subs {
+		res := receiverResult{
+			ReceiverResult: sub.recv.Result(), Subscription: sub.sub.ID(), LocalAddr: sub.sub.LocalAddr(),
+			Stream: sub.stream, Stats: sub.sub.Stats(),
+		}
+		if err := sub.err.Load(); err != nil {
+			res.Err = (*err).Error()
+		}
+		r.Receivers = append(r.Receivers, res)
+	}
+	if err := s.client.Close(ctx); err != nil {
+		r.Warn = append(r.Warn, fmt.Sprintf("closing the subscribers' client: %v", err))
+	}
+	return r, nil
+}

@@ -1,0 +1,94 @@
+package service
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// memoryBase is what the process needs besides the bytes it holds for others.
+	memoryBase = 96 << 20
+	// memoryEvery is how often the limit follows the connections. A limit that is late by a
+	// second costs some garbage collection, never an allocation.
+	memoryEvery = time.Second
+)
+
+// MemoryUse is what a broker may come to hold, in bytes, with the connections and
+// subscriptions that it has: the bounds, not what is held now.
+type MemoryUse struct {
+	RingBytes           int64 `json:"ring_bytes"`
+	Subscriptions       int   `json:"subscriptions"`
+	SubscriberQueueSize int64 `json:"subscriber_queue_bytes"` // of each subscription
+	Connections         int   `json:"connections"`
+	ReceiveWindow       int64 `json:"receive_window_bytes"` // of each connection
+}
+
+// Sum is the memory limit that goes with it.
+func (m MemoryUse) Sum() int64 {
+	return m.RingBytes + int64(m.Subscriptions)*m.SubscriberQueueSize + int64(m.Connections)*m.ReceiveWindow + memoryBase
+}
+
+func (m MemoryUse) String() string {
+	const mib = 1 << 20
+	return fmt.Sprintf("memory limit %d MiB + %d MiB a subscription + %d MiB a connection",
+		(m.RingBytes+memoryBase)/mib, m.SubscriberQueueSize/mib, m.ReceiveWindow/mib)
+}
+
+// Memory adds up the byte bounds in use now.
+func (s *Service) Memory() MemoryUse {
+	b := s.opts.Broker
+	return MemoryUse{
+		RingBytes:           min(b.RingMaxBytesTotal, int64(len(b.Streams))*b.RingMaxBytes),
+		SubscriberQueueSize: b.SubscriberQueueMaxBytes,
+		ReceiveWindow:       s.tconf.ConnRecvWindow,
+	}
+}
+
+func (s *Service) memoryInUse() int64 {
+	m := s.Memory()
+	st := s.broker.Stats()
+	m.Connections = st.Connections
+	for _, stream := range st.Streams {
+		m.Subscriptions += stream.Subscriptions
+	}
+	return m.Sum()
+}
+
+// memoryLimit keeps the Go memory limit at what inUse says.
+type memoryLimit struct {
+	before int64
+	quit   chan struct{} // closed by stop
+	done   chan struct{} // closed when follow returns
+}
+
+// startMemoryLimit returns nil if GOMEMLIMIT decides.
+func startMemoryLimit(inUse func() int64) *memoryLimit {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	m := &memoryLimit{before: debug.SetMemoryLimit(inUse()), quit: make(chan struct{}), done: make(chan struct{})}
+	go m.follow(inUse)
+	return m
+}
+
+func (m *memoryLimit) follow(inUse func() int64) {
+	defer close(m.done)
+	tick := time.NewTicker(memoryEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			debug.SetMemoryLimit(inUse())
+		case <-m.quit:
+			debug.SetMemoryLimit(m.before)
+			return
+		}
+	}
+}
+
+func (m *memoryLimit) stop() {
+	close(m.quit)
+	<-m.done
+}

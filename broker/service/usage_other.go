@@ -1,0 +1,6 @@
+//go:build !unix
+
+package service
+
+// usage leaves out what only getrusage knows.
+func (p *Process) usage() {}

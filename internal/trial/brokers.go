@@ -12,6 +12,7 @@ import (
 
 	"felix/broker"
 	"felix/broker/service"
+	"felix/internal/host"
 	"felix/internal/transport"
 	"felix/internal/workload"
 )
@@ -28,8 +29,14 @@ func (t *trial) startBroker(ctx context.Context) (brokerSide, *access, error) {
 	if x := t.External; x != nil {
 		a := &access{Addr: x.Addr, ServerName: x.ServerName, CAPEM: x.CAPEM, PinSHA256: x.PinSHA256, Tenant: x.Tenant, Token: x.Token, Scopes: t.scopes()}
 		b := &externalBroker{admin: x.Admin}
-		if _, err := b.counters(ctx); err != nil {
+		page, err := b.fetch(ctx)
+		if err != nil {
 			return nil, nil, usage("--broker-admin is the URL that brokerd prints, http://127.0.0.1:8080 by default; leave it out and what was dropped stays unaccounted", "broker admin: %w", err)
+		}
+		if page != nil {
+			t.externalConfig = page.Config
+			policy, _ := page.Config["broker"]["subscriber_queue_policy"].Value.(string)
+			t.Lossless = losslessOf(policy, t.Client.ClientSubQueuePolicy)
 		}
 		return b, a, nil
 	}
@@ -115,19 +122,16 @@ func (b *localBroker) stop(ctx context.Context) (*sideResult, error) {
 	return &sideResult{Broker: &stats, Conns: b.svc.Monitor().Timelines()}, err
 }
 
-// externalBroker is a broker that somebody else runs.
+// externalBroker is a broker that somebody else runs. What it counts is known if it has an admin page.
 type externalBroker struct {
 	admin  *url.URL
-	marked []transport.ConnStats
+	marked *service.Document
 }
 
 func (b *externalBroker) dead() <-chan struct{} { return nil }
 
-func (b *externalBroker) mark(ctx context.Context, _ int64) error {
-	page, err := b.fetch(ctx)
-	if page != nil {
-		b.marked = page.Conns
-	}
+func (b *externalBroker) mark(ctx context.Context, _ int64) (err error) {
+	b.marked, err = b.fetch(ctx)
 	return err
 }
 
@@ -139,16 +143,11 @@ func (b *externalBroker) counters(ctx context.Context) (*broker.Stats, error) {
 	return &page.Broker, nil
 }
 
-// brokerPage is what we read of /stats.
-type brokerPage struct {
-	Broker broker.Stats          `json:"broker"`
-	Conns  []transport.ConnStats `json:"conns"`
-}
-
 // maxStatsPage bounds what is read of an admin page.
 const maxStatsPage = 64 << 20
 
-func (b *externalBroker) fetch(ctx context.Context) (*brokerPage, error) {
+// fetch reads /stats. It returns nil without an error if there is no admin page.
+func (b *externalBroker) fetch(ctx context.Context) (*service.Document, error) {
 	if b.admin == nil {
 		return nil, nil
 	}
@@ -158,6 +157,7 @@ func (b *externalBroker) fetch(ctx context.Context) (*brokerPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Close = true // one page now and then: no idle connection is left behind
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (b *externalBroker) fetch(ctx context.Context) (*brokerPage, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", req.URL, resp.Status)
 	}
-	var page brokerPage
+	var page service.Document
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatsPage)).Decode(&page); err != nil {
 		return nil, fmt.Errorf("%s: %w", req.URL, err)
 	}
@@ -179,16 +179,38 @@ func (b *externalBroker) stop(ctx context.Context) (*sideResult, error) {
 		return nil, err
 	}
 	r := &sideResult{Broker: &page.Broker}
+	was := &service.Document{}
+	if b.marked != nil {
+		was = b.marked
+		r.Process = externalUsage(page.Process, was.Process)
+	}
 	for _, c := range page.Conns {
-		line := transport.Timeline{Final: c, Socket: transport.SocketInfo{SendBufferGranted: -1, RecvBufferGranted: -1}}
-		for i := range b.marked {
-			if b.marked[i].ID == c.ID {
-				line.Marked = &b.marked[i]
+		line := transport.Timeline{Final: c, Socket: page.Socket}
+		for i := range was.Conns {
+			if was.Conns[i].ID == c.ID {
+				line.Marked = &was.Conns[i]
 			}
 		}
 		r.Conns = append(r.Conns, line)
 	}
 	return r, nil
+}
+
+// externalUsage is what the broker's process used since the mark, as far as its page tells.
+func externalUsage(now, was service.Process) processResult {
+	diff := func(a, b *int64) *int64 {
+		if a == nil || b == nil {
+			return nil
+		}
+		n := *a - *b
+		return &n
+	}
+	return processResult{Name: "broker", GOMAXPROCS: now.GOMAXPROCS, Usage: host.Usage{
+		UserNs: diff(now.UserNs, was.UserNs), SystemNs: diff(now.SystemNs, was.SystemNs),
+		VoluntarySwitches: diff(now.VoluntarySwitches, was.VoluntarySwitches), InvoluntarySwitches: diff(now.InvoluntarySwitches, was.InvoluntarySwitches),
+		MaxRSSBytes: now.MaxRSSBytes, GCCycles: int64(now.GCCycles) - int64(was.GCCycles),
+		GCPauseNs: int64(now.GCPauseNs) - int64(was.GCPauseNs), Allocs: now.Allocs - was.Allocs,
+	}}
 }
 
 // withoutFelix drops the FELIX_* variables.

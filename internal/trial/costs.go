@@ -184,16 +184,20 @@ func (t *trial) wakeups() []runrecord.Wakeup {
 // configRecord is every effective setting. What --send-window sets on the broker's end alone stands beside the
 // transport's key, with its own origin.
 func (t *trial) configRecord() runrecord.Config {
-	section := func(name string) map[string]runrecord.Setting {
+	show := func(doc settings.Document) map[string]runrecord.Setting {
 		out := map[string]runrecord.Setting{}
-		for key, o := range t.Settings.Sections[name] {
+		for key, o := range doc {
 			out[key] = runrecord.Setting{Value: o.Value, From: o.From}
 		}
 		return out
 	}
+	section := func(name string) map[string]runrecord.Setting { return show(t.Settings.Sections[name]) }
 	c := runrecord.Config{Broker: section("broker"), Client: section("client"), Transport: section("transport"), Sockets: t.sockets()}
 	if t.External != nil {
-		c.Broker = nil // not ours to know
+		c.Broker = nil // not ours to know, but for what its page tells
+		if t.externalConfig != nil {
+			c.Broker = show(t.externalConfig["broker"])
+		}
 	}
 	if t.BrokerTransport != t.Transport {
 		c.Transport["conn_recv_window (broker)"] = runrecord.Setting{Value: t.BrokerTransport.ConnRecvWindow, From: "flag --send-window"}

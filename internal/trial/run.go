@@ -11,6 +11,7 @@ import (
 	"felix/broker"
 	"felix/internal/host"
 	"felix/internal/runrecord"
+	"felix/internal/settings"
 	"felix/internal/workload"
 )
 
@@ -57,6 +58,9 @@ type trial struct {
 	proc   *process // this one
 	noise  *host.Sampler
 	access *access
+
+	// externalConfig is what the admin page of a broker that is not ours says of its settings; nil if there is none.
+	externalConfig map[string]settings.Document
 
 	broker brokerSide
 	subs   side

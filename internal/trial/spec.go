@@ -270,16 +270,21 @@ func under(c workload.Case, profile presets.Profile) ([]settings.Layer, error) {
 // lossless says what the effective configuration promises. The ingress of today's broker always waits, so what is
 // left are the two subscriber queues.
 func (p *Plan) lossless() runrecord.Lossless {
-	brokerBlocks := p.External == nil && p.Broker.SubscriberQueuePolicy == "block"
-	clientBlocks := p.Client.ClientSubQueuePolicy == "block"
+	policy := p.Broker.SubscriberQueuePolicy
+	if p.External != nil {
+		policy = "" // unless its admin page tells
+	}
+	return losslessOf(policy, p.Client.ClientSubQueuePolicy)
+}
+
+func losslessOf(brokerPolicy, clientPolicy string) runrecord.Lossless {
 	switch {
-	case brokerBlocks && clientBlocks:
-		return runrecord.LosslessYes
-	case p.External != nil && p.Case.Policy == workload.PolicyLossless && clientBlocks:
-		// Its settings are not ours to read: what it drops shows in the ledger.
+	case clientPolicy != "block" || brokerPolicy != "block" && brokerPolicy != "":
+		return runrecord.LosslessNo
+	case brokerPolicy == "": // a broker of whose settings nothing is known
 		return runrecord.LosslessAlmost
 	}
-	return runrecord.LosslessNo
+	return runrecord.LosslessYes
 }
 
 // clientConfig is the client of one role of the trial.

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"felix/internal/host"
 	"felix/internal/settings"
 	"felix/internal/trial"
 	"felix/internal/workload"
@@ -25,6 +28,7 @@ type options struct {
 	total     countOrAuto
 	warmup    countOrAuto
 	window    byteSize
+	connStats time.Duration
 	brokerSet keyValues
 	clientSet keyValues
 	transpSet keyValues
@@ -35,6 +39,12 @@ type options struct {
 	config                            string
 	jsonOut, outDir, session          string
 	dryRun, version                   bool
+
+	repeat      int
+	sameProcess bool
+	noWait      bool
+	lockHeld    string // host.LockHeldEnv, as a parent has set it
+	args        []string
 
 	flags    *pflag.FlagSet
 	layers   settings.Layers
@@ -80,11 +90,14 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&z.AllowUndersized, "allow-undersized", false, "warn instead of failing when a throughput run is too small")
 	f.DurationVar(&z.IdleTimeout, "idle-timeout", trial.DefaultIdleTimeout, "how long the barrier and the drain wait without a delivery")
 	f.Uint64Var(&z.Seed, "seed", 1, "of payload bytes and Poisson arrivals")
-	f.DurationVar(&z.ConnStats, "conn-stats", 250*time.Millisecond, "sampling interval of connection statistics; 0 = only at the end")
+	f.DurationVar(&o.connStats, "conn-stats", 250*time.Millisecond, "sampling interval of connection statistics; 0 = only at the end")
 	f.StringVar(&o.config, "config", "", "YAML file of settings")
 	f.StringVar(&o.jsonOut, "json", "", "write the record, one JSON line, to a file (appended) or - for stdout")
 	f.StringVar(&o.outDir, "out", "", "directory for files beside the record")
 	f.StringVar(&o.session, "session", "", "session directory: appends to its records.jsonl, files go to runs/<run_id>/")
+	f.IntVar(&o.repeat, "repeat", 1, "trials of the case, one after another, each with a fresh runner; --out then gets a directory for each")
+	f.BoolVar(&o.sameProcess, "same-process", false, "all trials of --repeat in this runner, so that what one leaves behind meets the next")
+	f.BoolVar(&o.noWait, "no-wait", false, "refuse when another measurement runs on this machine, instead of waiting for its end")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved case and settings, run nothing")
 	f.BoolVar(&o.version, "version", false, "print the identity of this build")
 
@@ -110,7 +123,7 @@ func usageError(hint, format string, args ...any) error {
 
 // parseFlags reads the command line strictly: every word must be understood.
 func parseFlags(args, environ []string) (*options, error) {
-	o := &options{}
+	o := &options{args: args}
 	f := newFlags(o)
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -127,6 +140,9 @@ func parseFlags(args, environ []string) (*options, error) {
 			return nil, usageError("leave it out for the default of 1", "--%s 0: want at least 1", name)
 		}
 	}
+	if err := o.readRepeat(environ); err != nil {
+		return nil, err
+	}
 	if f.Changed("rate") && o.c.Rate <= 0 {
 		return nil, usageError("leave it out for a closed loop or a flood", "--rate %v: want messages per second, more than 0", o.c.Rate)
 	}
@@ -138,10 +154,10 @@ func parseFlags(args, environ []string) (*options, error) {
 	if o.sizes.MaxDeliveries < 1 {
 		return nil, usageError("leave it out for 3,000,000", "--max-deliveries %d: want at least 1", o.sizes.MaxDeliveries)
 	}
-	switch {
-	case o.sizes.ConnStats < 0:
-		return nil, usageError("0 samples only at the end", "--conn-stats %v: want 0 or more", o.sizes.ConnStats)
-	case o.sizes.ConnStats == 0:
+	switch o.sizes.ConnStats = o.connStats; {
+	case o.connStats < 0:
+		return nil, usageError("0 samples only at the end", "--conn-stats %v: want 0 or more", o.connStats)
+	case o.connStats == 0:
 		o.sizes.ConnStats = -1
 	}
 	if f.Changed("total") && !o.total.auto && o.total.n < 1 {
@@ -169,6 +185,26 @@ func parseFlags(args, environ []string) (*options, error) {
 	}
 	o.layers = layers
 	return o, nil
+}
+
+// readRepeat checks what concerns several trials and several commands.
+func (o *options) readRepeat(environ []string) error {
+	switch {
+	case o.repeat < 1:
+		return usageError("leave it out for one trial", "--repeat %d: want at least 1", o.repeat)
+	case o.sameProcess && o.repeat == 1:
+		return usageError("add --repeat N, or leave the flag out", "--same-process says how trials are repeated: it needs --repeat 2 or more")
+	}
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, host.LockHeldEnv+"="); ok {
+			o.lockHeld = v
+		}
+	}
+	switch o.lockHeld {
+	case "", host.LockHeld, host.LockHeldStdin:
+		return nil
+	}
+	return usageError("only a command that holds the machine's lock sets it for its children", "%s=%q: want %q or %q", host.LockHeldEnv, o.lockHeld, host.LockHeld, host.LockHeldStdin)
 }
 
 // readExternal reads what names a running broker.
@@ -300,7 +336,13 @@ func (b *byteSize) Type() string { return "bytes" }
 // keyValues are repeated key=value pairs; the last one of a key wins.
 type keyValues map[string]string
 
-func (k *keyValues) String() string { return "" }
+func (k *keyValues) String() string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(*k)) {
+		pairs = append(pairs, key+"="+(*k)[key])
+	}
+	return strings.Join(pairs, " ")
+}
 
 func (k *keyValues) Set(s string) error {
 	kv, err := settings.ParseSet(s)

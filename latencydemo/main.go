@@ -1,7 +1,8 @@
-// Command latencydemo runs one case once over real QUIC and prints what can be believed of it.
+// Command latencydemo runs one case over real QUIC, once or with --repeat several times, and prints what can be
+// believed of it.
 //
-// Exit codes: 0 the run is valid; 1 it ran, but is invalid, failed or was interrupted (the record is written all
-// the same); 2 usage, settings or no broker.
+// Exit codes: 0 the run is valid, every one of them with --repeat; 1 it ran, but is invalid, failed or was interrupted
+// (the record is written all the same); 2 usage, settings, no broker, or with --no-wait another measurement.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"felix/internal/build"
+	"felix/internal/host"
 	"felix/internal/trial"
 )
 
@@ -31,6 +33,11 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, isRole := trial.Role(args, stdin, stdout, stderr); isRole {
 		return code
+	}
+	if os.Getenv(host.LockHeldEnv) == host.LockHeldStdin {
+		ctx, stop := obeyParent(stdin)
+		defer stop()
+		return run(ctx, args, stdout, stderr)
 	}
 	ctx, stop := interruptible(stderr)
 	defer stop()
@@ -77,6 +84,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, versionText(build.Identify("")))
 		return exitValid
 	}
+	if o.isRunner() {
+		args = without(o.flags, args, outputFlags...) // its parent's affair, and no part of the trial
+	}
 	plan, err := o.spec(args, stderr).Resolve()
 	if err != nil {
 		return fail(stderr, err)
@@ -88,11 +98,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := o.checkOutputs(); err != nil {
 		return fail(stderr, err)
 	}
-	if !o.jsonToStdout() {
-		stop := watch(plan, stderr)
-		defer stop()
+	release, err := o.lock(ctx, stderr)
+	if err != nil {
+		return fail(stderr, err)
 	}
-	outcome, err := trial.Run(ctx, plan)
+	defer release()
+	if o.repeat > 1 {
+		return newSequence(o, plan, stdout, stderr).run(ctx)
+	}
+	return once(ctx, o, plan, stdout, stderr)
+}
+
+// once runs the plan and shows its record.
+func once(ctx context.Context, o *options, plan *trial.Plan, stdout, stderr io.Writer) int {
+	outcome, err := watched(ctx, o, plan, stderr)
 	if err != nil {
 		return fail(stderr, err)
 	}
@@ -100,15 +119,40 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := o.write(outcome, stdout); err != nil {
 		return failWith(stderr, exitInvalid, err)
 	}
-	if !o.jsonToStdout() {
+	switch {
+	case !o.jsonToStdout():
 		printSummary(stdout, rec)
-	} else {
+	case !o.isRunner():
 		printVerdict(stderr, rec)
 	}
 	if !rec.Valid {
 		return exitInvalid
 	}
 	return exitValid
+}
+
+// watched runs the plan under the eyes of whoever sits at the terminal.
+func watched(ctx context.Context, o *options, plan *trial.Plan, stderr io.Writer) (*trial.Outcome, error) {
+	if !o.jsonToStdout() || o.isRunner() {
+		stop := watch(plan, stderr)
+		defer stop()
+	}
+	return trial.Run(ctx, plan)
+}
+
+// lock takes the machine, unless a parent of ours holds it. What cannot be had is a *trial.UsageError.
+func (o *options) lock(ctx context.Context, stderr io.Writer) (release func(), err error) {
+	if o.lockHeld != "" {
+		return func() {}, nil
+	}
+	release, err = host.Lock(ctx, !o.noWait, func(text string) { fmt.Fprintf(stderr, "latencydemo: %s\n", text) })
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return release, err
+	case errors.Is(err, host.ErrLocked):
+		return nil, usageError("without --no-wait it waits for the other's end", "%w", err)
+	}
+	return nil, usageError("set TMPDIR to a directory that can be written", "%w", err)
 }
 
 // fail prints one clear line and a hint, and tells usage from failure.

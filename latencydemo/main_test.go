@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"refuse": refuse},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"refuse": refuse, "invalid": invalid},
 	})
 }
 
@@ -83,6 +83,15 @@ func refuse(ts *testscript.TestScript, neg bool, args []string) {
 		if !regexp.MustCompile(want).MatchString(lines[i]) {
 			ts.Fatalf("latencydemo %v: %q does not match %q", args[2:], lines[i], want)
 		}
+	}
+}
+
+// invalid ARGS… runs latencydemo and wants exit code 1.
+func invalid(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec("latencydemo", args...)
+	var exit *exec.ExitError
+	if neg || !errors.As(err, &exit) || exit.ExitCode() != exitInvalid {
+		ts.Fatalf("latencydemo %v: %v, want exit code %d", args, err, exitInvalid)
 	}
 }
 

@@ -30,6 +30,11 @@ func (o *options) checkOutputs() error {
 			return usageError("give a directory that can be written", "--%s: %w", flag, err)
 		}
 	}
+	if o.session != "" {
+		if err := checkSession(o.session); err != nil {
+			return err
+		}
+	}
 	if o.jsonOut != "" && !o.jsonToStdout() {
 		f, err := os.OpenFile(o.jsonOut, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 		if err != nil {
@@ -43,6 +48,11 @@ func (o *options) checkOutputs() error {
 // write puts the record where the flags say: extras first, so that the record can name them.
 func (o *options) write(out *trial.Outcome, stdout io.Writer) error {
 	rec := out.Record
+	if o.session != "" {
+		if err := joinSession(o.session, rec, o.args); err != nil {
+			return err
+		}
+	}
 	for _, dir := range o.extraDirs(rec.RunID) {
 		rec.Files = nil
 		for _, name := range slices.Sorted(maps.Keys(out.Extras)) {
@@ -54,7 +64,7 @@ func (o *options) write(out *trial.Outcome, stdout io.Writer) error {
 		}
 	}
 	if o.session != "" {
-		if err := runrecord.Append(filepath.Join(o.session, "records.jsonl"), rec); err != nil {
+		if err := runrecord.Append(filepath.Join(o.session, runrecord.RecordsFile), rec); err != nil {
 			return err
 		}
 	}
@@ -75,11 +85,14 @@ func (o *options) write(out *trial.Outcome, stdout io.Writer) error {
 
 func (o *options) extraDirs(runID string) []string {
 	var dirs []string
-	if o.outDir != "" {
+	switch {
+	case o.outDir != "" && o.repeat > 1:
+		dirs = append(dirs, filepath.Join(o.outDir, runID)) // the files of every trial have the same names
+	case o.outDir != "":
 		dirs = append(dirs, o.outDir)
 	}
 	if o.session != "" {
-		dirs = append(dirs, filepath.Join(o.session, "runs", runID))
+		dirs = append(dirs, filepath.Join(o.session, runrecord.RunsDir, runID))
 	}
 	return dirs
 }
@@ -110,6 +123,7 @@ usage: latencydemo [flags]
   latencydemo                                    latency: 256 B, acked, closed loop
   latencydemo --payload 4096 --batch 64          throughput, sized past the send window
   latencydemo --rate 20000 --duration 10s        latency at a rate, from the intended time
+  latencydemo --repeat 10 --batch 64             the same ten times, and how far the trials can be believed
   latencydemo --json -                           the record, one JSON line, on stdout
 
 exit codes: 0 valid; 1 ran, but invalid, failed or interrupted; 2 usage, settings or no broker

@@ -13,11 +13,7 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // machine is a /proc that can be changed while it is read.
 type machine struct{ now atomic.Pointer[fstest.MapFS] }

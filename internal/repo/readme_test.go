@@ -220,7 +220,7 @@ func runBlock(t *testing.T, dir, script string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = cleanEnvironment()
+	cmd.Env = append(cleanEnvironment(), "TMPDIR="+t.TempDir()) // a lock of its own: no waiting for somebody's measurement
 	// A file, not a pipe: Run would wait for whoever holds the pipe's other end in the background.
 	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
 	if err != nil {

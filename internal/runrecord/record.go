@@ -25,7 +25,7 @@ type Record struct {
 	StartedAt  time.Time `json:"started_at"`
 	DurationNs int64     `json:"duration_ns"` // of the whole trial, processes and all
 
-	Trial *int    `json:"trial"` // place in a session, filled by the matrix
+	Trial *int    `json:"trial"` // from 1; set by the matrix, and by latencydemo --repeat for its sequence
 	Arm   *string `json:"arm"`
 	Pair  *int    `json:"pair"`
 	Order *int    `json:"order"`

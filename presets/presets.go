@@ -3,7 +3,7 @@ package presets
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,10 +11,19 @@ import (
 	"sync"
 
 	"gopkg.in/yaml.v3"
+
+	"felix/internal/settings"
+	"felix/internal/workload"
 )
 
 //go:embed profiles.yml
 var profilesYAML []byte
+
+//go:embed publishers.yml
+var publishersYAML []byte
+
+//go:embed ci-latency.yml ci-throughput.yml fast.yml latency-matrix.yml quick.yml
+var gridFiles embed.FS
 
 // Profile is a named set of settings: key to value, as on the command line.
 type Profile struct {
@@ -54,4 +63,63 @@ func LookupProfile(name string) (Profile, error) {
 		return Profile{}, fmt.Errorf("profile %q: want one of %s", name, strings.Join(ProfileNames(), ", "))
 	}
 	return p, nil
+}
+
+// shared is what every grid may use without defining it: the publisher presets and the names of the profiles.
+var shared = sync.OnceValues(func() (workload.Levels, error) {
+	levels, err := workload.ParseLevels("presets/publishers.yml", publishersYAML)
+	return levels.WithProfiles(ProfileNames()...), err
+})
+
+const gridSuffix = ".yml"
+
+// GridNames lists the grids in alphabetical order.
+func GridNames() []string {
+	files, err := gridFiles.ReadDir(".")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), gridSuffix))
+	}
+	return names
+}
+
+// Grid returns a fresh copy of the grid of that name; an unknown name is an error that lists the known ones and names
+// the nearest.
+func Grid(name string) (*workload.Grid, error) {
+	if names := GridNames(); !slices.Contains(names, name) {
+		near := ""
+		if n := settings.Nearest(name, names); n != "" {
+			near = fmt.Sprintf(" (nearest: %s)", n)
+		}
+		return nil, fmt.Errorf("grid %q: want one of %s, or a file%s", name, strings.Join(names, ", "), near)
+	}
+	data, err := gridFiles.ReadFile(name + gridSuffix)
+	if err != nil {
+		return nil, fmt.Errorf("grid %s: %w", name, err)
+	}
+	return ParseGrid("presets/"+name+gridSuffix, data)
+}
+
+// ParseGrid is workload.ParseGrid for any grid file: it may name the publisher presets and the profiles of this
+// package, and a name that is none of them is an error with its line.
+func ParseGrid(name string, data []byte) (*workload.Grid, error) {
+	levels, err := shared()
+	if err != nil {
+		return nil, err
+	}
+	return workload.ParseGrid(name, data, levels)
+}
+
+// Model returns a model of how long trials take that knows the windows of the profiles.
+func Model() *workload.Model {
+	transport := map[string]map[string]string{}
+	for _, name := range ProfileNames() {
+		if p, err := LookupProfile(name); err == nil {
+			transport[name] = p.Transport
+		}
+	}
+	return workload.NewModel(transport)
 }

@@ -143,7 +143,7 @@ var sourceRules = []struct {
 // belong to tools.
 var topLevel = map[string]bool{
 	"analysis": false, "broker": false, "client": false, "internal": false, "latencydemo": false,
-	"matrix": true, "presets": false, "results": false, "scripts": false,
+	"matrix": false, "presets": false, "results": false, "scripts": false,
 }
 
 func TestLayoutTopLevelFolders(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"felix/broker"
@@ -339,8 +340,7 @@ func (t *trial) measurePhase(ctx context.Context) {
 	var peak int64
 	t.measured = t.publishing(ctx, t.pubs.measure, func() bool {
 		pub, subs := t.pubs.progress(), t.subs.progress().Subs
-		slowest := slowestBytes(subs)
-		peak = max(peak, pub.PublishedBytes-slowest)
+		peak = max(peak, (pub.Published-doneWith(subs, t.Case.Fanout))*int64(t.Case.MessageBytes()))
 		t.lastSubs = subs
 		t.report("measure", pub.Published)
 		for i, s := range subs {
@@ -369,16 +369,23 @@ func (t *trial) measurePhase(ctx context.Context) {
 	}
 }
 
-// slowestBytes is what the subscriber that is furthest behind has got.
-func slowestBytes(subs []subProgress) int64 {
-	slowest := int64(math.MaxInt64)
-	for _, s := range subs {
-		slowest = min(slowest, s.Bytes)
+// doneWith is how many messages the subscriber that is furthest behind is done with, summed over the streams: a
+// subscriber gets only its own stream's messages, while what is published counts all of them. What was skipped is done
+// with too: it was dropped, and a backlog that held it would never end.
+func doneWith(subs []subProgress, fanout int) int64 {
+	var sum int64
+	for stream := range slices.Chunk(subs, fanout) {
+		slowest := int64(math.MaxInt64)
+		for _, s := range stream {
+			var n int64
+			for _, head := range s.Next {
+				n += head
+			}
+			slowest = min(slowest, n)
+		}
+		sum += slowest
 	}
-	if len(subs) == 0 {
-		return 0
-	}
-	return slowest
+	return sum
 }
 
 // drain waits until everything published has arrived, or the broker's drops explain what has not, or nothing arrives

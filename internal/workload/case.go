@@ -1,6 +1,6 @@
-// Package workload says what to run: the factors of a case, their defaults and their limits, who publishes to
-// which stream, when an open-loop message is due, and how large a run must be before its throughput may be
-// believed. It is data and arithmetic only: no sockets, clocks or goroutines.
+// Package workload says what to run: the factors of a case, their defaults and their limits, grids of cases and how
+// long they take, who publishes to which stream, when an open-loop message is due, and how large a run must be before
+// its throughput may be believed. It is data and arithmetic only: no sockets, clocks or goroutines.
 package workload
 
 import (

@@ -1,0 +1,80 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// DefaultPayload is latencydemo's --payload, in bytes; a Case has none, its zero is the stamp alone.
+const DefaultPayload = 256
+
+// Flags lists the flags of latencydemo that mean the resolved case, without those at their default: given to it
+// alone they resolve to this case again. A case of a running broker needs the flags that name it besides.
+func (c Case) Flags() []string {
+	var f []string
+	add := func(name, value string) { f = append(f, "--"+name, value) }
+	for _, x := range []struct {
+		flag   string
+		v, def int
+	}{
+		{"payload", c.Payload, DefaultPayload},
+		{"batch", c.Batch, 1},
+		{"fanout", c.Fanout, 1},
+	} {
+		if x.v != x.def {
+			add(x.flag, strconv.Itoa(x.v))
+		}
+	}
+	// What auto would decide for the rest of the case is left to it.
+	auto := c
+	auto.Acks, auto.Load = AcksAuto, LoadAuto
+	if r, err := auto.Resolve(); err != nil || r.Acks != c.Acks {
+		add("acks", c.Acks.String())
+		auto.Acks = c.Acks
+	}
+	if r, err := auto.Resolve(); err != nil || r.Load != c.Load {
+		add("load", c.Load.String())
+	}
+	if c.Rate > 0 {
+		add("rate", strconv.FormatFloat(c.Rate, 'g', -1, 64))
+	}
+	if c.Arrival != ArrivalConstant {
+		add("arrival", c.Arrival.String())
+	}
+	for _, x := range []struct {
+		flag   string
+		v, def int
+	}{
+		{"inflight", c.Inflight, 1},
+		{"publishers", c.Publishers, 1},
+		{"streams", c.Streams, 1},
+		{"pub-conns", c.PubConns, 1},
+		{"pub-streams-per-conn", c.PubStreamsPerConn, 1},
+		{"sub-conns", c.SubConns, c.Subscribers()},
+	} {
+		if x.v != x.def {
+			add(x.flag, strconv.Itoa(x.v))
+		}
+	}
+	for _, x := range []struct{ flag, v, def string }{
+		{"sharding", c.Sharding.String(), ShardingHashStream.String()},
+		{"encoding", c.Encoding.String(), EncodingBinary.String()},
+		{"policy", c.Policy.String(), PolicyLossless.String()},
+		{"topology", c.Topology.String(), TopologyProcesses.String()},
+		{"profile", c.Profile, DefaultProfile},
+	} {
+		if x.v != x.def {
+			add(x.flag, x.v)
+		}
+	}
+	for _, set := range []struct {
+		flag string
+		kv   map[string]string
+	}{{"broker-set", c.BrokerSet}, {"client-set", c.ClientSet}, {"transport-set", c.TransportSet}} {
+		for _, k := range slices.Sorted(maps.Keys(set.kv)) {
+			add(set.flag, k+"="+set.kv[k])
+		}
+	}
+	return f
+}

@@ -28,6 +28,7 @@ type shBlock struct {
 // programs are the commands that the README may name, by how a reader calls them.
 var programs = map[string]string{
 	"./latencydemo": "./latencydemo", "latencydemo": "./latencydemo", ".bin/latencydemo": "./latencydemo",
+	"./matrix": "./matrix", "matrix": "./matrix", ".bin/matrix": "./matrix",
 	"./broker/brokerd": "./broker/brokerd", "brokerd": "./broker/brokerd", ".bin/brokerd": "./broker/brokerd",
 }
 

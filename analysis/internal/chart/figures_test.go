@@ -110,7 +110,7 @@ func figures() map[string]chart.Figure {
 			Slices: []chart.Slice{{0.1, 0.1, 1000, 0, nan, nan, nan}, {0.2, 0.1, 0, 0, nan, nan, nan}},
 		},
 		"ledger":         ledger([]int64{444_000, 444_000, 444_000, 444_000, 444_000, 888_000, 888_000, 888_000}, nil),
-		"ledger-dropped": ledger([]int64{444, 444, 440, 400, 400, 646, 640, 560}, []int64{40, 77, 2, 80, 0, 81}),
+		"ledger-dropped": ledger([]int64{444, 444, 440, 420, 420, 763, 760, 690}, []int64{40, 77, 3, 50, 0, 20}),
 		"ledger-unknown": ledger([]int64{1_234_567, -1, -1, -1, -1, -1, -1, 2_469_133}, []int64{-1, -1, -1, 0, -1, 1}),
 		"forest":         forest(),
 		"forest-decades": &chart.Forest{

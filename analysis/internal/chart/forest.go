@@ -52,12 +52,13 @@ const (
 var judgementLooks = []struct {
 	glyph glyph
 	clr   color.NRGBA
+	text  color.NRGBA
 	word  string
 }{
-	NotJudged:    {glyph{shape: circle}, black, ""},
-	Pass:         {glyph{shape: circle}, blue, "pass"},
-	Fail:         {glyph{shape: square}, vermillion, "FAIL"},
-	Inconclusive: {glyph{shape: diamond, hollow: true}, grey, "inconclusive"},
+	NotJudged:    {glyph{shape: circle}, black, black, ""},
+	Pass:         {glyph{shape: circle}, blue, blue, "pass"},
+	Fail:         {glyph{shape: square}, vermillion, warning, "FAIL"},
+	Inconclusive: {glyph{shape: diamond, hollow: true}, grey, grey, "inconclusive"},
 }
 
 // ratios beyond this are clipped, in both directions.
@@ -182,7 +183,7 @@ func (r ForestRow) text() rowText {
 	}
 	return rowText{
 		left:  []styled{{labelWords, r.Cell}, {smallWords, r.metricText()}},
-		right: []styled{{labelWords, first}, {smallWords.in(judgementLooks[r.Judgement].clr), second}},
+		right: []styled{{labelWords, first}, {smallWords.in(judgementLooks[r.Judgement].text), second}},
 	}
 }
 

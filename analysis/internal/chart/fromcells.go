@@ -204,6 +204,42 @@ func dotOf(c *cells.Cell, t *cells.Trial) Dot {
 	return d
 }
 
+// Slowest chooses the runs that are worth a time line: of each cell the slowest valid trial (noisy ones that were
+// repeated aside), cells with a slow mode first, at most the given number. It returns their run ids, and how many cells
+// were passed over for that limit.
+func Slowest(list []cells.Cell, most int) (runIDs []string, left int) {
+	for _, slow := range []bool{true, false} {
+		for i := range list {
+			c := &list[i]
+			id := slowest(c)
+			if (c.SlowModes.K > 0) != slow || id == "" {
+				continue
+			}
+			if len(runIDs) == most {
+				left++
+				continue
+			}
+			runIDs = append(runIDs, id)
+		}
+	}
+	return runIDs, left
+}
+
+func slowest(c *cells.Cell) (runID string) {
+	worst := math.Inf(-1)
+	for i := range c.Trials {
+		t := &c.Trials[i]
+		cost := dotOf(c, t).Value // of a latency: as it is
+		if c.Throughput {
+			cost = -cost
+		}
+		if t.Valid && !t.Superseded && cost > worst {
+			runID, worst = t.RunID, cost
+		}
+	}
+	return runID
+}
+
 // curveStep is how far apart the points of a curve are, in nines: finer cannot be seen.
 const curveStep = 0.01
 

@@ -280,6 +280,7 @@ func ledgerOf(r *runrecord.Record) Ledger {
 		{Name: "dropped by the client", After: atSent, Count: c.Dropped.Client, Whole: expected},
 		{Name: "UNACCOUNTED", After: atSent, Count: &c.Unaccounted, Whole: expected, Bad: true},
 	}
+	l.Notes = []string{"Losses are counted in deliveries; refused and failed ones in messages."}
 	return l
 }
 

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -76,16 +77,16 @@ func (f *Ledger) frame() (frame, string) {
 	for _, s := range f.Stations {
 		unknown = unknown || s.Count == nil
 	}
-	fr.notes = append(fr.notes, "Heights are shares of all that was offered, from the fanout on of all deliveries expected; losses are at least a hair wide.")
+	fr.notes = append(fr.notes, "Heights are shares of all that was offered, from the fanout on of all deliveries expected; losses are drawn at least a hair wide.")
 	if unknown {
 		fr.notes = append(fr.notes, "Dashed: not counted in this run, which is not 0.")
 	}
 	var zero, none []string
 	for _, l := range f.Losses {
 		if l.Count == nil {
-			none = append(none, l.Name)
+			none = append(none, strings.ToLower(l.Name))
 		} else if *l.Count == 0 {
-			zero = append(zero, l.Name)
+			zero = append(zero, strings.ToLower(l.Name))
 		}
 	}
 	if len(zero) > 0 {
@@ -247,7 +248,7 @@ func (f *Ledger) drawLosses(c draw.Canvas, x func(int) vg.Length, step, base vg.
 
 func lossText(bad bool) color.Color {
 	if bad {
-		return vermillion
+		return warning
 	}
 	return lossWords
 }

@@ -5,7 +5,6 @@ import (
 	"image/color"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -59,6 +58,8 @@ type levels struct {
 
 const x0At = 0.05 // where level 0 lies
 
+func (l *levels) onlyX0() bool { return l.hasX0 && len(l.xs) == 1 }
+
 func (f *Levels) frame() (frame, string) {
 	l := levels{Levels: f}
 	if why := l.prepare(); why != "" {
@@ -69,10 +70,14 @@ func (f *Levels) frame() (frame, string) {
 		quantity = f.Shape.quantity()
 	}
 	p := axes()
-	p.X.Label.Text = fmt.Sprintf("%s (%s, log scale; labels: the levels measured)", f.Factor, f.XUnit.axis())
-	if l.hasX0 {
-		p.X.Label.Text = fmt.Sprintf("%s (%s, log scale with a place for 0; labels: the levels measured)", f.Factor, f.XUnit.axis())
+	how := "log scale; labels: the levels measured"
+	switch {
+	case l.onlyX0():
+		how = "only 0 was measured, which has no place on a log scale"
+	case l.hasX0:
+		how = "log scale with a place for 0; labels: the levels measured"
 	}
+	p.X.Label.Text = fmt.Sprintf("%s (%s, %s)", f.Factor, f.XUnit.axis(), how)
 	p.Y.Label.Text = fmt.Sprintf("%s (%s, log scale)", quantity, f.Unit.axis())
 	p.X.Tick.Marker = plot.ConstantTicks(l.xTicks(p))
 	p.Y.Tick.Marker = plot.ConstantTicks(l.y.ticks(f.Unit.tick, 11))
@@ -168,26 +173,6 @@ func (l *levels) prepare() string {
 	return ""
 }
 
-// whyEmpty says what there is instead of values.
-func (l *levels) whyEmpty() string {
-	kinds := map[absence]int{}
-	for _, s := range l.Series {
-		for _, p := range s.Points {
-			kinds[p.absence()]++
-		}
-	}
-	var parts []string
-	for _, a := range []absence{isZero, isNaN, allInvalid, unmeasured} {
-		if kinds[a] > 0 {
-			parts = append(parts, fmt.Sprintf("%s: %s", countOf(kinds[a], "value"), absences[a].meaning))
-		}
-	}
-	if len(parts) == 0 {
-		return "no cells"
-	}
-	return strings.Join(parts, "; ")
-}
-
 // point returns a series' value at a level; an empty one if it has none.
 func (l *levels) point(series int, x float64) Value {
 	for _, p := range l.Series[series].Points {
@@ -199,7 +184,10 @@ func (l *levels) point(series int, x float64) Value {
 }
 
 func (l *levels) xAt(x float64) float64 {
-	if x <= 0 {
+	switch {
+	case l.onlyX0():
+		return 0.5
+	case x <= 0:
 		return x0At
 	}
 	return l.x.at(x)
@@ -224,6 +212,9 @@ func (l *levels) xTicks(p *plot.Plot) []plot.Tick {
 		out = append(out, plot.Tick{Value: at, Label: label})
 		end = at + half
 	}
+	if l.onlyX0() {
+		return out
+	}
 	minor := scale{low: l.x.low / 1.6, high: l.x.high * 1.6, log: true}
 	for _, v := range minor.within(tickLevels[2]) {
 		if at := l.x.at(v); at > 0 && at < 1 && (!l.hasX0 || at > x0At+0.04) {
@@ -240,7 +231,7 @@ func (l *levels) dodge(i int) vg.Length {
 }
 
 func (l *levels) drawSeries(c draw.Canvas) {
-	if l.hasX0 {
+	if l.hasX0 && !l.onlyX0() {
 		l.drawBreak(c)
 	}
 	for i, s := range l.Series {
@@ -339,59 +330,4 @@ func (l *levels) drawAbsent(c draw.Canvas) {
 			boldWords.in(st.color).draw(c, c.X(l.xAt(x)), y-boldWords.middle(), centre, absences[a].mark)
 		}
 	}
-}
-
-// explain says what the marks of this picture are, before anything is drawn.
-func (l *levels) explain() []string {
-	notes := []string{}
-	var marks []string
-	kinds := map[absence]bool{}
-	for i := range l.Series {
-		for _, x := range l.xs {
-			kinds[l.point(i, x).absence()] = true
-		}
-	}
-	for _, a := range []absence{isZero, isNaN, allInvalid, unmeasured} {
-		if kinds[a] {
-			marks = append(marks, fmt.Sprintf("%s %s", absences[a].mark, absences[a].meaning))
-		}
-	}
-	bars := "Bars: 95 % interval of the median over trials (their range where n < 6)."
-	if l.hollow {
-		bars += " Hollow: not publishable (too few trials, noise or spread)."
-	}
-	notes = append(notes, bars)
-	if len(marks) > 0 {
-		notes = append(notes, "Below the plot, no values of the axis: "+strings.Join(marks, "; ")+".")
-	}
-	return append(notes, l.clipped()...)
-}
-
-// clipped lists what lies beyond the axis.
-func (l *levels) clipped() []string {
-	var out []string
-	for i, s := range l.Series {
-		for _, x := range l.xs {
-			v := l.point(i, x)
-			if v.absence() != present {
-				continue
-			}
-			for _, part := range []struct {
-				what string
-				v    float64
-			}{{"value", v.Median}, {"lower end of the interval", v.Low}, {"upper end of the interval", v.High}} {
-				if l.beyond(part.v) {
-					out = append(out, fmt.Sprintf("%s of %s at %s: %s", part.what, s.Name, l.XUnit.tick(x), l.Unit.text(part.v)))
-				}
-			}
-		}
-	}
-	const most = 4
-	if n := len(out); n > most {
-		out = append(out[:most], fmt.Sprintf("%d more", n-most))
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return []string{"Clipped at the axis (arrows): " + strings.Join(out, "; ") + "."}
 }

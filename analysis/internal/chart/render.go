@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -102,7 +103,14 @@ var (
 func portable(svg []byte, title, description string) []byte {
 	svg = fontFamily.ReplaceAll(svg, []byte(`font-family:'Liberation Sans',Arial,Helvetica,sans-serif;font-weight:$1`))
 	head := fmt.Sprintf("$1 role=\"img\">\n<title>%s</title>\n<desc>%s</desc>", escaped(title), escaped(description))
-	return svgHead.ReplaceAll(svg, []byte(head))
+	svg = svgHead.ReplaceAll(svg, []byte(head))
+	// Names come from flags and files; XML has no way to write most control characters.
+	return bytes.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, svg)
 }
 
 // escaped is for XML, and for a replacement.

@@ -273,7 +273,7 @@ func (s *sorter) trials(g *gallery) {
 				name := ""
 				if parts > 1 {
 					f.Title = fmt.Sprintf("%s (%d of %d)", f.Title, part, parts)
-					name = fmt.Sprintf("part %d", part)
+					name = fmt.Sprintf("part %02d", part)
 				}
 				own := newSorter(some)
 				for _, c := range some {

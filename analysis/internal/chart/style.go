@@ -146,7 +146,7 @@ var (
 	titleWords   = newWords(12.5, true, black)
 	captionWords = newWords(9.5, false, grey)
 	caveatWords  = newWords(9.5, true, black)
-	strongWords  = newWords(9.5, true, vermillion)
+	strongWords  = newWords(9.5, true, warning)
 	legendWords  = newWords(9, false, black)
 	labelWords   = newWords(9, false, black)
 	boldWords    = newWords(9, true, black)
@@ -252,5 +252,6 @@ var (
 var (
 	areaFill  = color.NRGBA{0xcc, 0xe3, 0xf0, 0xff}
 	flowFill  = color.NRGBA{0xb8, 0xd6, 0xe8, 0xff}
+	warning   = color.NRGBA{0xb0, 0x45, 0x00, 0xff} // vermillion, dark enough for text: 5.6:1 on white
 	lossWords = color.NRGBA{0x8a, 0x5a, 0x00, 0xff} // orange is too light for text
 )

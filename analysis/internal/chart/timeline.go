@@ -252,7 +252,12 @@ func (p panel) tick() func(float64) string {
 			return metric(v) + "B"
 		}
 	}
-	return metric
+	return func(v float64) string {
+		if p.unit == Count && v != math.Trunc(v) {
+			return "" // there are no half packets: a minor tick
+		}
+		return metric(v)
+	}
 }
 
 // axis says the panel's unit and scale.

@@ -66,7 +66,7 @@ var dotLooks = []struct {
 	DotSlow:       {glyph{shape: triangleDown}, vermillion, "valid, slow mode"},
 	DotSuperseded: {glyph{shape: square, hollow: true}, light, "noisy and repeated, in no figure"},
 	DotInvalid:    {glyph{shape: cross}, black, "invalid, in no figure"},
-	DotFailed:     {glyph{shape: cross}, light, "failed, no figure"},
+	DotFailed:     {glyph{shape: cross}, light, "failed or interrupted, no figure"},
 }
 
 func (f *Trials) frame() (frame, string) {
@@ -159,7 +159,7 @@ func (r TrialRow) text(u Unit) rowText {
 	}
 	return rowText{
 		left:  []styled{{labelWords, r.Name}},
-		right: []styled{{labelWords, figure}, {smallWords.in(vermillion), r.Slow}, {smallWords, r.Marks}},
+		right: []styled{{labelWords, figure}, {smallWords.in(warning), r.Slow}, {smallWords, r.Marks}},
 	}
 }
 

@@ -124,9 +124,9 @@ func sizeText(v float64) string {
 	switch {
 	case whole(1 << 30):
 		return number(v/(1<<30)) + " GiB"
-	case whole(1 << 20):
+	case whole(1<<20) && v < 1<<30:
 		return number(v/(1<<20)) + " MiB"
-	case whole(1 << 10):
+	case whole(1<<10) && v < 1<<20:
 		return number(v/(1<<10)) + " KiB"
 	case v >= 1e9:
 		return number(v/1e9) + " GB"

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -33,10 +32,7 @@ const (
 
 // The memory has a part that every run takes, the runtime's and the decoders' buffers, and a part that grows with the
 // records. A shorter run must fit the first and its share of the rest, so that what it passes holds for the whole.
-const largeFixed = 64 << 20
-
-// full is a flag of this package's tests: go test ./analysis -run Large -full. It writes 0.9 GB.
-var full = flag.Bool("full", false, "read 100,000 records in TestAggregateLarge, and not a tenth of them")
+const largeFixed = 128 << 20
 
 // A year of sessions must not need another machine. The process's own CPU time decides, because this one may have
 // other things to do: it must fit the time on the cores. Without -full it is a tenth of the file in a tenth of the

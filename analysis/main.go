@@ -1,6 +1,8 @@
-// Command analysis turns the records of sessions into tables, for people and for other programs. It measures nothing.
+// Command analysis turns the records of sessions into tables, charts and comparisons, for people and for other
+// programs. It measures nothing.
 //
 // Exit codes: 0, also when some of the input could not be read, which stderr says; 2 usage, or nothing could be read.
+// Those of gate: 0 pass, 1 a regression, 2 cannot judge, 3 inconclusive.
 package main
 
 import (
@@ -37,7 +39,11 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"table", "[--session latest|all|ID|DIR] [--format text|md]", "prints the cells of a session as a table", runTable},
+		{"compare", "BASE HEAD [HEAD…] | [SESSION] --by FACTOR", "holds sessions or commits against each other, or the levels of a factor", runCompare},
+		{"charts", "[--session latest|all|ID|DIR] [--out DIR] [--format svg,png]", "draws a session's pictures", runCharts},
+		{"export", "[--bench FILE] [--hgrm DIR] [--hlog FILE] [--tracker DIR]", "writes formats of other tools: benchstat, HdrHistogram, a tracker", runExport},
 		{"aggregate", "[--runs FILE] [--cells FILE] [--format csv|json]", "writes runs and cells for other programs", runAggregate},
+		{"gate", "[SESSION] [--gate FILE] [--format text|md|json|junit|github]", "judges the pairs of a matrix ab again", runGate},
 	}
 }
 
@@ -45,9 +51,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, "analysis: "+format+"\n", args...) }
 	err := dispatch(args, stdout, say)
 	var usage *usageError
+	var verdict verdictCode
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return exitOK
+	case errors.As(err, &verdict):
+		return int(verdict)
 	case errors.As(err, &usage):
 		say("%v", err)
 		say("hint: %s", usage.hint)
@@ -80,12 +89,12 @@ func dispatch(args []string, stdout io.Writer, say func(string, ...any)) error {
 
 func helpText() string {
 	var b strings.Builder
-	b.WriteString("analysis turns the records of sessions into tables. It measures nothing.\n\n")
+	b.WriteString("analysis turns the records of sessions into tables, charts and comparisons. It measures nothing.\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  analysis %s %s\n      %s; --help has its flags\n", c.name, c.args, c.does)
 	}
 	b.WriteString("\nstdout is data; stderr says what was read and what was left out. Exit codes: 0, also when some of the input\n" +
-		"could not be read; 2 usage, or nothing could be read.\n")
+		"could not be read; 2 usage, or nothing could be read. Of gate: 0 pass, 1 a regression, 2 cannot judge, 3 inconclusive.\n")
 	return b.String()
 }
 
@@ -99,8 +108,17 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// parse parses the flags of a command. It is done if help was asked for, and given.
+// parse parses the flags of a command that takes nothing else. It is done if help was asked for, and given.
 func parse(f *pflag.FlagSet, args []string, about string, stdout io.Writer) (done bool, err error) {
+	done, err = parseWords(f, args, about, stdout)
+	if err == nil && !done && f.NArg() > 0 {
+		err = &usageError{fmt.Errorf("%q: want flags only", f.Arg(0)), fmt.Sprintf("analysis %s --help", f.Name())}
+	}
+	return done, err
+}
+
+// parseWords is parse for a command that takes words too, which are then f.Args.
+func parseWords(f *pflag.FlagSet, args []string, about string, stdout io.Writer) (done bool, err error) {
 	f.SetOutput(io.Discard) // errors are told by run
 	f.SortFlags = false
 	f.Usage = func() {}
@@ -108,9 +126,6 @@ func parse(f *pflag.FlagSet, args []string, about string, stdout io.Writer) (don
 	if errors.Is(err, pflag.ErrHelp) {
 		_, err = fmt.Fprintf(stdout, "%s\n\n%s", about, f.FlagUsages())
 		return true, err
-	}
-	if err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("%q: want flags only", f.Arg(0))
 	}
 	if err != nil {
 		return false, &usageError{err, fmt.Sprintf("analysis %s --help", f.Name())}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,9 @@ import (
 // asCommand makes the test binary behave as analysis, so that a process of its own can be measured.
 const asCommand = "ANALYSIS_TEST_AS_COMMAND"
 
+// atExit is for GORACE: a process under the race detector otherwise sleeps for a second before it exits.
+const atExit = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
@@ -22,21 +26,30 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"analysis": main})
 }
 
+// full is a flag of this package's tests: go test ./analysis -run Large -full. It writes 1 GB.
+var full = flag.Bool("full", false, "whole sizes in the tests whose name ends in Large, and not a part of them")
+
 // update writes the golden files anew: UPDATE=1 go test ./analysis -run Scripts
 var update = os.Getenv("UPDATE") != ""
 
 // The manual of the command, as scripts. Each finds the sessions of writeSamples in results, with their directories
-// in $OLD, $NOW and $SINGLE, and the golden files in $GOLDEN.
+// in $OLD, $NOW and $SINGLE, and those of writeCompared in compared.
 func TestScripts(t *testing.T) {
 	golden, err := filepath.Abs("testdata/golden")
 	if err != nil {
 		t.Fatal(err)
 	}
+	made := t.TempDir()
+	writeSamples(t, filepath.Join(made, "results"))
+	writeCompared(t, filepath.Join(made, "compared"))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			if err := os.CopyFS(e.WorkDir, os.DirFS(made)); err != nil {
+				return err
+			}
+			e.Setenv("GORACE", atExit)
 			root := filepath.Join(e.WorkDir, "results")
-			writeSamples(t, root)
 			dirs, err := os.ReadDir(root)
 			if err != nil {
 				return err
@@ -54,13 +67,13 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-var cellIDs = regexp.MustCompile(`\b[0-9a-f]{12}\b`)
+var cellIDs = regexp.MustCompile(`\.?\b[0-9a-f]{12}\b`)
 
 // steady replaces cell ids by cell-1, cell-2, …: they change with whatever comes to set cells apart.
 func steady(text string) string {
 	numbers := map[string]string{}
 	return cellIDs.ReplaceAllStringFunc(text, func(id string) string {
-		if id == sampleHost {
+		if id == sampleHost || id[0] == '.' { // of a number
 			return id
 		}
 		if numbers[id] == "" {

@@ -21,6 +21,11 @@ func TestBrokenPipe(t *testing.T) {
 		{"table"}, {"table", "--help"}, {"--help"}, {"aggregate", "--columns"},
 		{"aggregate", "--cells", "-"},
 		{"aggregate", "--runs", "-", "--cells", kept},
+		{"compare", "aaaa0001", "bbbb0002"},
+		{"compare", "--by", "payload", "--format", "json"},
+		{"export", "--bench", "-"},
+		{"export", "--hlog", "-"},
+		{"charts", "--out", t.TempDir(), "--run", "none", "--format", "svg"},
 	} {
 		t.Run(strings.Join(args[:min(3, len(args))], " "), func(t *testing.T) {
 			r, w, err := os.Pipe()
@@ -64,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	for _, args := range [][]string{{"table"}, {"aggregate", "--runs", "-"}} {
+	for _, args := range [][]string{{"table"}, {"aggregate", "--runs", "-"}, {"compare", "aaaa0001", "bbbb0002"}, {"export", "--bench", "-"}} {
 		stdout, err := os.OpenFile(full, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +94,7 @@ func self(t *testing.T, root string, args ...string) (*exec.Cmd, *bytes.Buffer) 
 		args = append(args, "--results", root)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+atExit)
 	stderr := &bytes.Buffer{}
 	cmd.Stderr = stderr
 	return cmd, stderr

@@ -23,16 +23,30 @@ func (s *source) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.results, "results", "results", "directory of the sessions")
 }
 
-// read gives every record to each and returns the sessions. What was read, and what was left out, is said; nothing to
-// read is an error.
-func (s *source) read(each func(*load.Record) error, say load.Say) ([]*runrecord.Session, error) {
+// find returns the sessions that are meant. What was left out is said.
+func (s *source) find(say load.Say) ([]*runrecord.Session, error) {
 	sessions, err := load.Select(s.results, s.session, say)
 	if errors.Is(err, runrecord.ErrNoSession) || errors.Is(err, runrecord.ErrAmbiguousSession) {
 		return nil, &usageError{err, "--session latest, all, or as much of an id as names one session; --results DIR where they lie elsewhere"}
 	}
+	return sessions, err
+}
+
+// read gives every record to each and returns the sessions. What was read, and what was left out, is said; nothing to
+// read is an error.
+func (s *source) read(each func(*load.Record) error, say load.Say) ([]*runrecord.Session, error) {
+	sessions, err := s.find(say)
 	if err != nil {
 		return nil, err
 	}
+	return sessions, readSessions(sessions, each, say)
+}
+
+// errNoRecord is the error of sessions without any record.
+var errNoRecord = errors.New("no record could be read")
+
+// readSessions gives every record of the sessions to each, and says what they are and what was left out.
+func readSessions(sessions []*runrecord.Session, each func(*load.Record) error, say load.Say) error {
 	for _, session := range sessions {
 		say("%s", load.Describe(session))
 	}
@@ -42,13 +56,13 @@ func (s *source) read(each func(*load.Record) error, say load.Say) ([]*runrecord
 		return each(r)
 	}, say)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if tally.Records == 0 {
-		return nil, fmt.Errorf("no record could be read")
+		return errNoRecord
 	}
 	planned.Say(sessions, say)
-	return sessions, nil
+	return nil
 }
 
 // sayFigures tells what the cells' figures are made of.

@@ -91,6 +91,12 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.DurationVar(&z.IdleTimeout, "idle-timeout", trial.DefaultIdleTimeout, "how long the barrier and the drain wait without a delivery")
 	f.Uint64Var(&z.Seed, "seed", 1, "of payload bytes and Poisson arrivals")
 	f.DurationVar(&o.connStats, "conn-stats", 250*time.Millisecond, "sampling interval of connection statistics; 0 = only at the end")
+	// What matrix ab --canary says to it; nobody else has a use for them.
+	f.DurationVar(&z.Canary.Delay, "canary-delay", 0, "wait after the stamp of every publish (latency cases)")
+	f.Float64Var(&z.Canary.Rate, "canary-rate", 0, "most messages/s of all publishers (throughput cases)")
+	for _, name := range []string{"canary-delay", "canary-rate"} {
+		f.Lookup(name).Hidden = true
+	}
 	f.StringVar(&o.config, "config", "", "YAML file of settings")
 	f.StringVar(&o.jsonOut, "json", "", "write the record, one JSON line, to a file (appended) or - for stdout")
 	f.StringVar(&o.outDir, "out", "", "directory for files beside the record")
@@ -146,7 +152,10 @@ func parseFlags(args, environ []string) (*options, error) {
 	if f.Changed("rate") && o.c.Rate <= 0 {
 		return nil, usageError("leave it out for a closed loop or a flood", "--rate %v: want messages per second, more than 0", o.c.Rate)
 	}
-	for name, d := range map[string]time.Duration{"duration": o.sizes.Duration, "idle-timeout": o.sizes.IdleTimeout} {
+	if f.Changed("canary-rate") && o.sizes.Canary.Rate <= 0 {
+		return nil, usageError("leave it out for no limit", "--canary-rate %v: want messages per second, more than 0", o.sizes.Canary.Rate)
+	}
+	for name, d := range map[string]time.Duration{"duration": o.sizes.Duration, "idle-timeout": o.sizes.IdleTimeout, "canary-delay": o.sizes.Canary.Delay} {
 		if f.Changed(name) && d <= 0 {
 			return nil, usageError("durations look like 500ms, 10s, 2m", "--%s %v: want more than 0", name, d)
 		}

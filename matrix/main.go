@@ -4,8 +4,9 @@
 // that drifts drifts for all of them alike. Every record is on disk before the next trial begins: a matrix that is
 // killed loses the trial in flight and nothing else, and --resume goes on where it stopped.
 //
-// Exit codes: 0 every trial is valid; 1 it ran, but some trial is invalid or failed, or it was interrupted; 2 usage,
-// a grid or a session that cannot be used.
+// Exit codes of run and sessions: 0 every trial is valid; 1 it ran, but some trial is invalid or failed, or it was
+// interrupted; 2 usage, a grid or a session that cannot be used. Of ab and aa: 0 pass, 1 a regression, 2 cannot judge,
+// 3 inconclusive.
 package main
 
 import (
@@ -29,15 +30,19 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 const helpText = `matrix runs every cell of a grid, several trials each, and ends with a table.
 
 usage: matrix run --grid NAME|FILE [flags]
+       matrix ab --base REF|BIN [--head REF|BIN] | --head-set k=v,… [flags]
+       matrix aa [--base REF|BIN] [flags]
        matrix sessions list | show ID | remove ID...
 
   matrix run --grid quick                        a few minutes, then the table
   matrix run --grid fast --dry-run               cells and estimated duration, nothing is run
   matrix run --grid fast --only preset=P1_hash   some of its cells
   matrix run --resume --session-dir DIR          goes on where it was stopped
+  matrix ab --base main                          is this checkout worse than main? (ab --help, aa --help)
   matrix sessions show latest                    what the newest session holds
 
 exit codes: 0 valid; 1 ran, but invalid, failed or interrupted; 2 usage, grid or session
+of ab and aa: 0 pass; 1 a regression; 2 cannot judge; 3 inconclusive
 `
 
 // Main is the command without the process.
@@ -48,6 +53,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "run":
 		return runCommand(args[1:], stdout, stderr)
+	case "ab", "aa":
+		return abCommand(args[1:], args[0] == "aa", stdout, stderr)
 	case "sessions":
 		return sessionsCommand(args[1:], stdin, stdout, stderr)
 	case "help", "-h", "--help":
@@ -55,7 +62,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitValid
 	}
 	hint := "matrix --help shows the commands"
-	if near := settings.Nearest(strings.TrimLeft(args[0], "-"), []string{"run", "sessions", "help"}); near != "" {
+	if near := settings.Nearest(strings.TrimLeft(args[0], "-"), []string{"run", "ab", "aa", "sessions", "help"}); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return fail(stderr, usagef(hint, "no command %q: want run or sessions", args[0]))

@@ -22,6 +22,15 @@ var profilesYAML []byte
 //go:embed publishers.yml
 var publishersYAML []byte
 
+//go:embed gate.yml
+var gateYAML []byte
+
+// GateName is what errors call the built-in gate.
+const GateName = "presets/gate.yml"
+
+// Gate returns the text of the built-in gate, which package gate reads.
+func Gate() []byte { return slices.Clone(gateYAML) }
+
 //go:embed ci-latency.yml ci-throughput.yml fast.yml latency-matrix.yml quick.yml
 var gridFiles embed.FS
 

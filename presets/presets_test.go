@@ -26,7 +26,7 @@ func TestEveryFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"profiles.yml", "publishers.yml"}
+	want := []string{"gate.yml", "profiles.yml", "publishers.yml"}
 	for _, name := range presets.GridNames() {
 		want = append(want, name+".yml")
 	}

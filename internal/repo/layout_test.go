@@ -77,6 +77,9 @@ var packageRules = []packageRule{
 		"internal/measure", "internal/host", "internal/runrecord", "internal/workload", "internal/build",
 		"presets"}},
 	{path: "internal/verdict", floor: assembly, imports: []string{"internal/stat", "internal/runrecord", "internal/workload"}},
+	// The file of a gate and the text of its verdict: what matrix runs, analysis judges again.
+	{path: "internal/gate", floor: assembly, imports: []string{
+		"internal/verdict", "internal/runrecord", "internal/workload", "internal/settings", "presets"}},
 
 	{path: "broker/brokerd", floor: mains, quic: true, imports: []string{"broker/service", "internal/build"}},
 	{path: "latencydemo", floor: mains, quic: true, imports: []string{
@@ -84,10 +87,10 @@ var packageRules = []packageRule{
 		"internal/host", "internal/build", "presets"}},
 	// It runs the latencydemo binary and links none of what that measures.
 	{path: "matrix", floor: mains, imports: []string{
-		"internal/workload", "internal/runrecord", "internal/cells", "internal/verdict", "internal/host",
+		"internal/workload", "internal/runrecord", "internal/cells", "internal/verdict", "internal/gate", "internal/host",
 		"internal/settings", "internal/build", "presets"}},
 	{path: "analysis", floor: mains, imports: []string{
-		"analysis/internal/...", "internal/verdict", "internal/cells", "internal/stat", "internal/runrecord", "internal/workload"}},
+		"analysis/internal/...", "internal/verdict", "internal/gate", "internal/cells", "internal/stat", "internal/runrecord", "internal/workload"}},
 	{path: "analysis/internal/...", floor: mains, imports: []string{
 		"analysis/internal/...", "internal/verdict", "internal/cells", "internal/stat", "internal/runrecord", "internal/workload"}},
 }
@@ -99,7 +102,7 @@ var dependencyRules = []struct {
 	why    string
 }{
 	{"github.com/spf13/pflag", []string{"latencydemo", "matrix", "analysis", "broker/brokerd"}, "flags belong to commands"},
-	{"gopkg.in/yaml.v3", []string{"internal/settings", "internal/workload", "presets"}, "settings, grids and profiles are the only YAML"},
+	{"gopkg.in/yaml.v3", []string{"internal/settings", "internal/workload", "internal/gate", "presets"}, "settings, grids, gates and profiles are the only YAML"},
 	{"github.com/prometheus/", []string{"broker/service"}, "the admin endpoint is the only exporter"},
 	{"github.com/golang-jwt/", []string{"broker"}, "the broker checks tokens, nobody else"},
 	{"github.com/vbauerster/mpb/", []string{"matrix"}, "only what runs for hours draws a bar"},
@@ -145,7 +148,7 @@ var sourceRules = []struct {
 // topLevel are the folders of the repository; true for those that a later issue brings. Hidden ones
 // belong to tools.
 var topLevel = map[string]bool{
-	"analysis": false, "broker": false, "client": false, "internal": false, "latencydemo": false,
+	"analysis": false, "broker": false, "client": false, "docs": false, "internal": false, "latencydemo": false,
 	"matrix": false, "presets": false, "results": false, "scripts": false,
 }
 

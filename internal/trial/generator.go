@@ -26,6 +26,7 @@ type generator struct {
 	turn    int
 	mode    wire.AckMode
 	seed    uint64
+	canary  Canary
 
 	payloads [][]byte // reused: Publish encodes before it returns
 	pending  fifo     // publishes whose outcome is not known yet
@@ -75,6 +76,7 @@ func (g *generator) publish(ctx context.Context, lim limit) error {
 	if g.plan.Load == workload.LoadOpen {
 		schedule = g.plan.NewSchedule(g.index, g.clock.Now(), g.seed)
 	}
+	canary := g.newBrake()
 	for n := int64(0); !g.stop.Load() && !lim.reached(n, g.clock.Now()); {
 		intended := int64(math.MinInt64)
 		if schedule != nil {
@@ -94,11 +96,15 @@ func (g *generator) publish(ctx context.Context, lim limit) error {
 		stream := g.streams[g.turn%len(g.streams)]
 		g.turn++
 		payloads := g.payloads[:min(int64(len(g.payloads)), lim.total-n)]
+		if !canary.hold(ctx, g, len(payloads)) {
+			return ctx.Err()
+		}
 		sent := g.clock.Now()
 		if schedule == nil {
 			intended = sent
 		}
 		batch := g.sender.Stamp(uint16(stream), payloads, intended, sent)
+		canary.afterStamp(g, sent)
 		ack, err := g.pub.Publish(ctx, g.scopes[stream], payloads, g.mode)
 		if err != nil {
 			g.sender.Unsent(batch, cause(err))

@@ -42,7 +42,9 @@ func openPublishers(ctx context.Context, p *Plan, a *access, tag uint32, clock *
 		if err != nil {
 			return nil, errors.Join(err, s.client.Close(ctx))
 		}
-		s.gens = append(s.gens, newGenerator(&p.Case, i, s.pub, clock, sender, filler, a.Scopes, p.Sizes.Seed))
+		g := newGenerator(&p.Case, i, s.pub, clock, sender, filler, a.Scopes, p.Sizes.Seed)
+		g.canary = p.Sizes.Canary
+		s.gens = append(s.gens, g)
 	}
 	return s, nil
 }

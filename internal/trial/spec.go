@@ -37,6 +37,7 @@ type Sizes struct {
 	IdleTimeout     time.Duration // without a delivery, at the barrier and in the drain; 0 = 5 s
 	Seed            uint64
 	ConnStats       time.Duration // sampling interval of connection statistics; 0 = 250 ms, < 0 = only at the end
+	Canary          Canary        // slows the system by intention; zero = not at all
 }
 
 // DefaultIdleTimeout is how long the barrier and the drain wait without a delivery.
@@ -110,6 +111,9 @@ func (s Spec) Resolve() (*Plan, error) {
 		return nil, usage("latencydemo --help lists every flag with its levels", "%w", err)
 	}
 	s.Case = c
+	if err := s.Sizes.Canary.check(&c); err != nil {
+		return nil, err
+	}
 	if s.Sizes.IdleTimeout == 0 {
 		s.Sizes.IdleTimeout = DefaultIdleTimeout
 	}
@@ -130,6 +134,9 @@ func (s Spec) Resolve() (*Plan, error) {
 		return nil, err
 	}
 	p.Lossless = p.lossless()
+	if text := s.Sizes.Canary.warning(); text != "" {
+		p.Warnings = append(p.Warnings, text)
+	}
 	return p, nil
 }
 

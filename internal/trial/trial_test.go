@@ -156,16 +156,15 @@ func TestInterruptDrainsAndIsRecorded(t *testing.T) {
 	}
 }
 
-// A subscriber that is killed takes its ledger with it. The run must end by itself and name what is missing as far as
-// anybody can know: what came after the last that the process said it had.
-func TestKilledSubscriberIsNamed(t *testing.T) {
-	s := small(workload.Case{Payload: 1024, Batch: 4, Fanout: 2, Topology: workload.TopologySplit})
+// killWhileMeasuring runs the spec and kills the process of a role once something was measured.
+func killWhileMeasuring(t *testing.T, s trial.Spec, role string) *runrecord.Record {
+	t.Helper()
 	s.Sizes.Total, s.Sizes.Duration = 0, time.Minute
 	var once sync.Once
 	s.Progress = func(p trial.Progress) {
 		if p.Phase == "measure" && p.Delivered > 1000 {
 			once.Do(func() {
-				for _, pid := range children(t, "role", "subscriber") {
+				for _, pid := range children(t, "role", role) {
 					kill(t, pid)
 				}
 			})
@@ -176,9 +175,16 @@ func TestKilledSubscriberIsNamed(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if r.Valid || !strings.Contains(strings.Join(r.Reasons, "; "), "subscriber process ended") {
+	if r.Valid || !strings.Contains(strings.Join(r.Reasons, "; "), role+" process ended") {
 		t.Errorf("valid %v, reasons %v", r.Valid, r.Reasons)
 	}
+	return r
+}
+
+// A subscriber that is killed takes its ledger with it. The run must end by itself and name what is missing as far as
+// anybody can know: what came after the last that the process said it had.
+func TestKilledSubscriberIsNamed(t *testing.T) {
+	r := killWhileMeasuring(t, small(workload.Case{Payload: 1024, Batch: 4, Fanout: 2, Topology: workload.TopologySplit}), "subscriber")
 	if len(r.Subscribers) != 2 {
 		t.Fatalf("%d subscribers in the record, want 2", len(r.Subscribers))
 	}
@@ -190,26 +196,7 @@ func TestKilledSubscriberIsNamed(t *testing.T) {
 }
 
 func TestKilledBrokerEndsTheRun(t *testing.T) {
-	s := small(workload.Case{Payload: 1024, Batch: 4})
-	s.Sizes.Total, s.Sizes.Duration = 0, time.Minute
-	var once sync.Once
-	s.Progress = func(p trial.Progress) {
-		if p.Phase == "measure" && p.Delivered > 1000 {
-			once.Do(func() {
-				for _, pid := range children(t, "role", "broker") {
-					kill(t, pid)
-				}
-			})
-		}
-	}
-	began := time.Now()
-	r := run(t, t.Context(), s)
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("took %v", took)
-	}
-	if r.Valid || !strings.Contains(strings.Join(r.Reasons, "; "), "broker process ended") {
-		t.Errorf("valid %v, reasons %v", r.Valid, r.Reasons)
-	}
+	killWhileMeasuring(t, small(workload.Case{Payload: 1024, Batch: 4}), "broker")
 }
 
 func TestResolveRefuses(t *testing.T) {

@@ -29,6 +29,7 @@ type shBlock struct {
 var programs = map[string]string{
 	"./latencydemo": "./latencydemo", "latencydemo": "./latencydemo", ".bin/latencydemo": "./latencydemo",
 	"./matrix": "./matrix", "matrix": "./matrix", ".bin/matrix": "./matrix",
+	"./analysis": "./analysis", "analysis": "./analysis", ".bin/analysis": "./analysis",
 	"./broker/brokerd": "./broker/brokerd", "brokerd": "./broker/brokerd", ".bin/brokerd": "./broker/brokerd",
 }
 
@@ -342,6 +343,13 @@ func (c *readmeChecker) program(name string, args []string) {
 	help, err := exec.CommandContext(c.t.Context(), bin, "--help").CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("%s --help: %v\n%s", name, err, help)
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") { // a command of its own, with its own flags
+		sub, err := exec.CommandContext(c.t.Context(), bin, args[0], "--help").CombinedOutput()
+		if err != nil {
+			c.t.Errorf("%s %s --help: %v\n%s", name, args[0], err, sub)
+		}
+		help = append(help, sub...)
 	}
 	external := false
 	for _, arg := range args {

@@ -18,6 +18,9 @@ import (
 	"felix/internal/settings"
 )
 
+// orphanPatience is how long a role whose runner is gone takes to close in good order.
+const orphanPatience = 2 * time.Second
+
 // progressEvery is how often a role says how far it is.
 const progressEvery = 25 * time.Millisecond
 
@@ -138,25 +141,33 @@ func (r *role) open(ctx context.Context) (part, *readyLine, error) {
 
 // serve answers words until stop, SIGTERM or the end of stdin, then closes the part and prints its result.
 func (r *role) serve(ctx context.Context, p part, words <-chan string) error {
+	// What is under way when the end comes is cut short first: its goroutines write what the result reads.
+	work, cut := context.WithCancel(ctx)
 	var wg sync.WaitGroup
+	finish := func(patience time.Duration) error {
+		cut()
+		wg.Wait()
+		return r.finish(ctx, p, patience)
+	}
 	defer wg.Wait()
+	defer cut()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case word, ok := <-words:
 			if !ok {
-				return r.finish(ctx, p, closeTimeout)
+				return finish(orphanPatience)
 			}
 			name, at, err := splitWord(word)
 			if err != nil {
 				return err
 			}
 			if name == wordStop {
-				return r.finish(ctx, p, time.Duration(at)*time.Millisecond)
+				return finish(time.Duration(at) * time.Millisecond)
 			}
 			wg.Go(func() {
-				if d := p.answer(ctx, name, at); d.Word != "" {
+				if d := p.answer(work, name, at); d.Word != "" {
 					r.print(line{Done: &d})
 				}
 			})
@@ -165,7 +176,7 @@ func (r *role) serve(ctx context.Context, p part, words <-chan string) error {
 				r.print(line{Progress: now})
 			}
 		case <-ctx.Done():
-			return r.finish(ctx, p, closeTimeout)
+			return finish(orphanPatience)
 		}
 	}
 }

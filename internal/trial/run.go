@@ -361,11 +361,7 @@ func (t *trial) measurePhase(ctx context.Context) {
 		})
 	})
 	if t.measured == nil {
-		// The publishers' own account died with them: what they last said is all there is.
-		t.aborted = true
-		if r, ok := t.pubs.(remotePublishers); ok {
-			<-r.gone
-		}
+		t.aborted = true // the publishers' process is gone, or could not finish: what it knows it says when it is stopped
 	}
 }
 

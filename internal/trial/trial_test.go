@@ -3,6 +3,7 @@ package trial_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -195,8 +196,21 @@ func TestKilledSubscriberIsNamed(t *testing.T) {
 	}
 }
 
+// With publishers in a process of their own, a broker that was killed left them waiting for an ack that never came, and
+// the runner waiting for them.
 func TestKilledBrokerEndsTheRun(t *testing.T) {
-	killWhileMeasuring(t, small(workload.Case{Payload: 1024, Batch: 4}), "broker")
+	for _, topology := range []workload.Topology{workload.TopologyProcesses, workload.TopologySplit} {
+		for _, c := range []workload.Case{{Payload: 256}, {Payload: 1024, Batch: 4}} {
+			t.Run(fmt.Sprintf("%s batch %d", topology, c.Batch), func(t *testing.T) {
+				c.Topology = topology
+				killWhileMeasuring(t, small(c), "broker")
+			})
+		}
+	}
+}
+
+func TestKilledPublisherEndsTheRun(t *testing.T) {
+	killWhileMeasuring(t, small(workload.Case{Payload: 1024, Batch: 4, Topology: workload.TopologySplit}), "publisher")
 }
 
 func TestResolveRefuses(t *testing.T) {

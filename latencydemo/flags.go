@@ -140,6 +140,12 @@ func parseFlags(args, environ []string) (*options, error) {
 	if f.NArg() > 0 {
 		return nil, usageError("every option starts with --; latencydemo --help lists them", "stray word %q", f.Arg(0))
 	}
+	if f.Changed("json") && o.jsonOut == "" {
+		return nil, usageError("give a file, or - for stdout", "--json is empty")
+	}
+	if o.dryRun && f.Changed("json") {
+		return nil, usageError("a dry run has no record: leave --json out", "--dry-run with --json %s", o.jsonOut)
+	}
 	// 0 stands for "not given" further down, so a zero that was typed is refused here.
 	for _, name := range []string{"batch", "fanout", "inflight", "publishers", "streams", "pub-conns", "pub-streams-per-conn"} {
 		if f.Changed(name) && f.Lookup(name).Value.String() == "0" {

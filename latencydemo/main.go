@@ -116,14 +116,18 @@ func once(ctx context.Context, o *options, plan *trial.Plan, stdout, stderr io.W
 		return fail(stderr, err)
 	}
 	rec := outcome.Record
-	if err := o.write(outcome, stdout); err != nil {
-		return failWith(stderr, exitInvalid, err)
-	}
+	// A record that cannot be written must not take the summary with it, nor the other way round.
+	err = o.write(outcome, stdout)
 	switch {
 	case !o.jsonToStdout():
-		printSummary(stdout, rec)
+		if perr := printSummary(stdout, rec); perr != nil {
+			err = errors.Join(err, fmt.Errorf("print the summary: %w", perr))
+		}
 	case !o.isRunner():
 		printVerdict(stderr, rec)
+	}
+	if err != nil {
+		return failWith(stderr, exitInvalid, err)
 	}
 	if !rec.Valid {
 		return exitInvalid

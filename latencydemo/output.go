@@ -14,6 +14,7 @@ import (
 
 	"felix/internal/build"
 	"felix/internal/runrecord"
+	"felix/internal/settings"
 	"felix/internal/trial"
 	"felix/presets"
 )
@@ -161,6 +162,9 @@ func printPlan(w io.Writer, p *trial.Plan) {
 		for _, key := range slices.Sorted(maps.Keys(doc)) {
 			fmt.Fprintf(w, "%-10s %s = %v  (%s)\n", section, key, doc[key].Value, doc[key].From)
 		}
+	}
+	for _, key := range settings.Keys() {
+		fmt.Fprintf(w, "variable   %s sets %s %s: %s\n", key.Env, key.Section, key.Name, key.Help)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // printSummary is the one screen that a run ends with.
-func printSummary(w io.Writer, r *runrecord.Record) {
+func printSummary(w io.Writer, r *runrecord.Record) error {
 	s := summary{r: r}
 	s.head()
 	if r.Counts.Expected > 0 || r.Counts.Published > 0 {
@@ -23,7 +23,8 @@ func printSummary(w io.Writer, r *runrecord.Record) {
 	s.busiest()
 	s.cost()
 	s.remarks()
-	fmt.Fprint(w, s.String())
+	_, err := io.WriteString(w, s.String())
+	return err
 }
 
 // printVerdict is what stderr says when stdout holds the record alone.
@@ -110,6 +111,8 @@ func (s *summary) rates() {
 		mark = "   [" + strings.ToUpper(string(g)) + ": not a sustained rate]"
 	case workload.GradeCapped:
 		mark = "   [capped]"
+	case workload.GradeNone:
+		mark = "   [the pace of this load: no throughput]"
 	}
 	if x.PublishedMsgsPerSec != nil && x.PublishedBytesPerSec != nil {
 		s.line("published", "%s msg/s  %s MB/s   %d messages, %s%s", thousands(*x.PublishedMsgsPerSec), mb(*x.PublishedBytesPerSec), s.r.Counts.Published, workload.MB(x.RunBytes), mark)
@@ -260,7 +263,11 @@ func (s *summary) cost() {
 	if len(parts) == 0 {
 		return
 	}
-	s.line("cost", "CPU %s   %.2f cores busy", strings.Join(parts, "   "), float64(total)/float64(s.r.Rates.WindowNs))
+	busy := ""
+	if s.r.CostNs != nil && *s.r.CostNs > 0 {
+		busy = fmt.Sprintf("   %.2f cores busy for %.2f s", float64(total)/float64(*s.r.CostNs), float64(*s.r.CostNs)/1e9)
+	}
+	s.line("cost", "CPU %s%s", strings.Join(parts, "   "), busy)
 	if n := s.r.Counts.Delivered; n > 0 {
 		per := fmt.Sprintf("%.1f us CPU and %.2f context switches a delivery", float64(total)/1e3/float64(n), float64(switches)/float64(n))
 		if bytes := float64(n) * float64(s.r.Case.MessageBytes()); s.r.Case.Throughput() {

@@ -75,7 +75,7 @@ func fakePair(args []string) int {
 		fmt.Fprintln(os.Stderr, "latencydemo: --broker-set: unknown key\nlatencydemo: hint: another")
 		return 2
 	case *dryRun:
-		fmt.Println("lossless   yes")
+		fmt.Printf("case       %s\nlossless   yes\n", c.Key())
 		return 0
 	case does["crash"]:
 		fmt.Fprintln(os.Stderr, "panic: it broke")

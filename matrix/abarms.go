@@ -151,9 +151,9 @@ func findOrigin(flag, word, bin string) (origin, error) {
 	case word == "":
 		return origin{}, nil
 	case executableFile(word):
-		return origin{typed: word, file: word}, nil
+		return origin{typed: word, file: word}, checkBinary(flag, word)
 	case flag == "--bin":
-		return origin{}, usagef("scripts/task build makes .bin/latencydemo", "--bin %s: not an executable file", word)
+		return origin{}, checkBinary(flag, word)
 	}
 	if st, err := os.Stat(word); err == nil && st.Mode().IsRegular() {
 		return origin{}, usagef("give a commit, or a latencydemo that can be executed", "%s %s: not an executable file", flag, word)

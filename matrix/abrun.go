@@ -141,7 +141,7 @@ func (x *experiment) open() error {
 		Kind: x.o.name(), ArmFactors: x.armFactors(), Canary: x.o.slowBy, Gate: x.gate.Name, Spec: x.spec, Seed: x.o.seed,
 	}
 	for _, a := range x.arms {
-		known, err := preflight(ctx, a.binary, a.grid.Cells)
+		known, err := preflight(ctx, a.binary, a.grid)
 		if err == nil && len(a.env) > 0 {
 			err = preflightEnv(ctx, a)
 		}

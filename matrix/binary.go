@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -45,14 +46,43 @@ func provideBinary(ctx context.Context, o *runOptions, s *sitting, say func(stri
 	return &built{sha256: sum, build: askIdentity(ctx, s.executable(), sum, say)}, nil
 }
 
+const binHint = "scripts/task build makes .bin/latencydemo"
+
+// checkBinary refuses what is no latencydemo before anybody waits for a lock: it says so itself, by --version.
+func checkBinary(flag, file string) error {
+	if _, err := os.Stat(file); err != nil {
+		return usagef(binHint, "%s: %w", flag, err)
+	}
+	if !executableFile(file) {
+		return usagef(binHint, "%s %s: not an executable file", flag, file)
+	}
+	abs, err := filepath.Abs(file) // a bare name would be looked for in PATH
+	if err != nil {
+		return usagef(binHint, "%s %s: %w", flag, file, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, abs, "--version")
+	cmd.WaitDelay = leftPipes
+	out, err := cmd.Output()
+	if err == nil && strings.HasPrefix(string(out), binaryFile+"  ") {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	if err != nil {
+		line = err.Error()
+	}
+	return usagef(binHint, "%s %s: no latencydemo: it answers --version with %.80q", flag, file, line)
+}
+
 func copyBinary(from, to string) error {
 	src, err := os.Open(from)
 	if err != nil {
-		return usagef("scripts/task build makes .bin/latencydemo", "--bin: %w", err)
+		return usagef(binHint, "--bin: %w", err)
 	}
 	defer src.Close()
 	if st, err := src.Stat(); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-		return usagef("scripts/task build makes .bin/latencydemo", "--bin %s: not an executable file", from)
+		return usagef(binHint, "--bin %s: not an executable file", from)
 	}
 	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err != nil {

@@ -53,7 +53,7 @@ func fakeTrial(args []string) int {
 		fmt.Printf("latencydemo  commit %s DIRTY  tree %s  bench %s  binary %s  (ldflags; go1.26, quic-go v0)\n", d, d, d, d)
 		return 0
 	case *dryRun:
-		fmt.Println("lossless   yes")
+		fmt.Printf("case       %s\nlossless   yes\n", c.Key())
 		return 0
 	}
 	behaviour := ""

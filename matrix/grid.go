@@ -27,15 +27,8 @@ func loadGrid(o *runOptions) (*workload.Grid, error) {
 	if err != nil {
 		return nil, gridUsage(err)
 	}
-	for _, s := range o.set {
-		if err := g.Set(s); err != nil {
-			return nil, gridUsage(fmt.Errorf("--set %s: %w", s, err))
-		}
-	}
-	for _, s := range o.only {
-		if err := g.Only(s); err != nil {
-			return nil, gridUsage(fmt.Errorf("--only %s: %w", s, err))
-		}
+	if err := g.Select(o.set, o.only); err != nil {
+		return nil, gridUsage(err)
 	}
 	return g, checkGrid(g)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,12 +22,12 @@ import (
 )
 
 // asCommand makes the test binary behave as matrix, so that signals meet a real process. Copied into a session it is
-// called latencydemo, and behaves as a trial that does what FAKE says.
+// called latencydemo, and behaves as a trial that does what FAKE says; asked for its --version it is one by any name.
 const asCommand = "MATRIX_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	switch {
-	case filepath.Base(os.Args[0]) == binaryFile:
+	case filepath.Base(os.Args[0]) == binaryFile, slices.Equal(os.Args[1:], []string{"--version"}):
 		os.Exit(fakeTrial(os.Args[1:]))
 	case os.Getenv(asCommand) != "":
 		main()

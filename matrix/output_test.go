@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"felix/internal/runrecord"
 )
 
 func TestTailKeepsTheEnd(t *testing.T) {
@@ -80,5 +84,30 @@ func TestParseDryRun(t *testing.T) {
 	}
 	if v, ok := k.config.Broker["streams"].Value.([]any); !ok || len(v) != 0 {
 		t.Errorf("streams = %v", k.config.Broker["streams"].Value)
+	}
+}
+
+// A session of single runs has no end; one of a grid without an end was left without one.
+func TestShowSaysWhetherItEnded(t *testing.T) {
+	for _, tt := range []struct {
+		kind runrecord.SessionKind
+		want string
+	}{
+		{runrecord.SessionKindSingle, "ended      never: latencydemo --session may add to it at any time\n"},
+		{runrecord.SessionKindGrid, "ended      not: under way, or killed\n"},
+	} {
+		dir := filepath.Join(t.TempDir(), "s")
+		s := &runrecord.Session{SessionID: runrecord.NewSessionID(), Kind: tt.kind, StartedAt: time.Now().UTC()}
+		if tt.kind == runrecord.SessionKindGrid {
+			s.Grid = &runrecord.SessionGrid{Name: "g"}
+		}
+		if err := runrecord.WriteSession(dir, s); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr strings.Builder
+		code := Main([]string{"sessions", "show", dir}, strings.NewReader(""), &stdout, &stderr)
+		if code != exitValid || !strings.Contains(stdout.String(), tt.want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s%s", tt.kind, code, tt.want, &stdout, &stderr)
+		}
 	}
 }

@@ -17,11 +17,15 @@ import (
 type knownCell struct {
 	lossless runrecord.Lossless
 	config   runrecord.Config
+	// effective is what is really run, without what was asked for: the case's factors, and every setting without where
+	// it came from.
+	effective string
 }
 
 // preflight asks the binary whether it would run each cell, by --dry-run: a setting that it does not know is found
-// before the first trial and not after an hour.
-func preflight(ctx context.Context, binary string, cells []workload.Cell) ([]knownCell, error) {
+// before the first trial and not after an hour. So is a factor that changes nothing of what is run.
+func preflight(ctx context.Context, binary string, grid *workload.Grid) ([]knownCell, error) {
+	cells := grid.Cells
 	known := make([]knownCell, len(cells))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2)
@@ -41,7 +45,18 @@ func preflight(ctx context.Context, binary string, cells []workload.Cell) ([]kno
 			return nil
 		})
 	}
-	return known, g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	effective := map[string]string{} // by case: one grid holds each once
+	for i := range cells {
+		effective[cells[i].Case.Key()] = known[i].effective
+	}
+	err := grid.Lint(func(c *workload.Cell) (string, error) { return effective[c.Case.Key()], nil })
+	if err != nil {
+		return nil, gridUsage(err)
+	}
+	return known, nil
 }
 
 // refused passes on what latencydemo said: one line and a hint.
@@ -61,6 +76,9 @@ func refused(cell string, err error, stderr string) error {
 // settingLine is one setting in a dry run: "broker     log_capacity = 9  (flag --broker-set)".
 var settingLine = regexp.MustCompile(`^(broker|client|transport) +(\S+) = (.*)  \((.*)\)$`)
 
+// requested are the words of a case's key that say what was asked for: what came of them is among the settings.
+var requested = regexp.MustCompile(` (profile|broker\.\w+|client\.\w+|transport\.\w+)=\S*`)
+
 func parseDryRun(text string) knownCell {
 	k := knownCell{config: runrecord.Config{
 		Broker: map[string]runrecord.Setting{}, Client: map[string]runrecord.Setting{}, Transport: map[string]runrecord.Setting{},
@@ -70,8 +88,11 @@ func parseDryRun(text string) knownCell {
 		line = strings.TrimRight(line, "\n")
 		if m := settingLine.FindStringSubmatch(line); m != nil {
 			sections[m[1]][m[2]] = runrecord.Setting{Value: settingValue(m[3]), From: m[4]}
+			k.effective += m[1] + " " + m[2] + " " + m[3] + "\n"
 		} else if v, ok := strings.CutPrefix(line, "lossless "); ok {
 			k.lossless = runrecord.Lossless(strings.TrimSpace(v))
+		} else if v, ok := strings.CutPrefix(line, "case "); ok {
+			k.effective += requested.ReplaceAllString(v, "") + "\n"
 		}
 	}
 	return k

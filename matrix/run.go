@@ -61,6 +61,11 @@ func prepare(o *runOptions) (*sitting, error) {
 	if o.resume {
 		return findSitting(o, g)
 	}
+	if o.bin != "" {
+		if err := checkBinary("--bin", o.bin); err != nil {
+			return nil, err
+		}
+	}
 	if o.sessionDir != "" && !o.dryRun {
 		if err := vacant(o.sessionDir); err != nil {
 			return nil, err
@@ -181,13 +186,13 @@ func (r *runner) open() error {
 		if err != nil {
 			return err
 		}
-		if r.known, err = preflight(ctx, r.executable(), r.grid.Cells); err != nil {
+		if r.known, err = preflight(ctx, r.executable(), r.grid); err != nil {
 			return err
 		}
 		return r.begin(b)
 	}
 	var err error
-	r.known, err = preflight(ctx, r.executable(), r.grid.Cells)
+	r.known, err = preflight(ctx, r.executable(), r.grid)
 	return err
 }
 

@@ -75,9 +75,11 @@ func sessionsCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 		err = removeSessions(o, ids, stdin, stdout)
 	case what == "list" || what == "show" || what == "remove":
 		err = usagef(sessionsHint, "%s: %d ids given", what, len(ids))
+	case what == "":
+		err = usagef(sessionsHint, "sessions: want list, show or remove")
 	default:
 		hint := sessionsHint
-		if near := settings.Nearest(what, []string{"list", "show", "remove"}); near != "" && what != "" {
+		if near := settings.Nearest(what, []string{"list", "show", "remove"}); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		err = usagef(hint, "sessions %s: want list, show or remove", what)
@@ -187,9 +189,12 @@ func showSession(o *sessionsOptions, id string, stdout, stderr io.Writer) error 
 	show("directory", "%s (%.1f MB)", s.Dir, float64(sizeOf(s.Dir))/1e6)
 	show("kind", "%s", s.Kind)
 	show("started", "%s", s.StartedAt.Local().Format(time.RFC3339))
-	if s.EndedAt != nil {
+	switch {
+	case s.EndedAt != nil:
 		show("ended", "%s", s.EndedAt.Local().Format(time.RFC3339))
-	} else {
+	case s.Kind == runrecord.SessionKindSingle:
+		show("ended", "never: latencydemo --session may add to it at any time")
+	default:
 		show("ended", "not: under way, or killed")
 	}
 	if s.Grid != nil {

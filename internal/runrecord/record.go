@@ -60,6 +60,7 @@ type Record struct {
 	Wakeups     []Wakeup     `json:"wakeups"`
 	Stages      []Stage      `json:"stages"`
 	Processes   []Process    `json:"processes"`
+	CostNs      *int64       `json:"cost_ns"` // from the mark to the end of the drain: what processes and udp cover
 	UDP         *UDP         `json:"udp"`
 	Config      Config       `json:"config"`
 	Clock       *Clock       `json:"clock"`

@@ -224,7 +224,7 @@ func (ld *loader) unknown(where, section, key string) error {
 
 func unknownError(where, kind, word, nearest string) error {
 	e := &Error{Where: where, What: fmt.Sprintf("unknown %s %q", kind, word),
-		Hint: "the keys and variables are those of the settings table"}
+		Hint: "latencydemo --dry-run lists every key with its FELIX_* variable"}
 	if nearest != "" {
 		e.What += fmt.Sprintf(" (nearest: %s)", nearest)
 		e.Hint = fmt.Sprintf("did you mean %s?", nearest)

@@ -71,6 +71,6 @@ type Transport struct {
 	PacketSizeAnywhere bool `key:"packet_size_anywhere" env:"FELIX_PACKET_SIZE_ANYWHERE" default:"false" help:"allow packet_size above 1280 towards addresses that are not loopback"`
 	MTUDiscovery       bool `key:"mtu_discovery" env:"FELIX_MTU_DISCOVERY" default:"true" help:"path MTU discovery"`
 
-	IdleTimeout int `key:"idle_timeout_ms" env:"FELIX_IDLE_TIMEOUT_MS" default:"30000" unit:"ms" min:"0" max:"86400000" help:"silence after which a connection is given up; 0: never"`
+	IdleTimeout int `key:"idle_timeout_ms" env:"FELIX_IDLE_TIMEOUT_MS" default:"30000" unit:"ms" min:"5000" max:"86400000" zero:"true" help:"silence after which a connection is given up, at least 5 s (a peer takes less for 5 s); 0: never"`
 	KeepAlive   int `key:"keep_alive_ms" env:"FELIX_KEEP_ALIVE_MS" default:"10000" unit:"ms" min:"0" max:"86400000" help:"silence after which a ping is sent; 0: none"`
 }

@@ -235,7 +235,10 @@ func TestRefusals(t *testing.T) {
 		{"unknown policy", set("subscriber_queue_policy=drop-new"), []string{"block, drop_new, drop_old", "nearest: drop_new"}},
 		{"below the bound", set("subscriber_queue_capacity=0"), []string{"0 batches: want at least 1 batches"}},
 		{"above the bound", set("max_frame_bytes=2GiB"), []string{"2GiB: want at most 1GiB"}},
-		{"packet too small", set("packet_size=1000"), []string{"at least 1200"}},
+		{"packet too small", set("packet_size=1000"), []string{"want 0 or at least 1200"}},
+		{"idle timeout that a peer takes for 5 s", env("FELIX_IDLE_TIMEOUT_MS=4999"), []string{"env FELIX_IDLE_TIMEOUT_MS", "4999 ms: want 0 or at least 5000 ms"}},
+		{"nothing like it", set("speed=5"), []string{`unknown setting "speed"`, "latencydemo --dry-run lists every key"}},
+		{"variable like no other", env("FELIX_XYZZY_QUUX=5"), []string{`unknown variable "FELIX_XYZZY_QUUX"`, "latencydemo --dry-run lists every key with its FELIX_* variable"}},
 		{"size in bits", set("ring_max_bytes=10Mb"), []string{"no size"}},
 		{"size below zero", set("ring_max_bytes=-1"), []string{"no size"}},
 		{"empty number", env("FELIX_LOG_CAPACITY="), []string{"no whole number of payloads"}},
@@ -290,6 +293,16 @@ func TestEnvironmentIsShared(t *testing.T) {
 	}
 	if _, has := r.Origins["publish_conn_pool"]; has || b.MaxFrameBytes != 1<<20 {
 		t.Errorf("origins %v, max_frame_bytes %d", r.Origins, b.MaxFrameBytes)
+	}
+}
+
+// 0 turns off what has a bound above it.
+func TestZeroBelowTheBound(t *testing.T) {
+	for _, text := range []string{"0", "5000"} {
+		var tr settings.Transport
+		if err := settings.Load(&tr, settings.Layers{Sets: []string{"idle_timeout_ms=" + text}}); err != nil || fmt.Sprint(tr.IdleTimeout) != text {
+			t.Errorf("idle_timeout_ms=%s: %d, %v", text, tr.IdleTimeout, err)
+		}
 	}
 }
 

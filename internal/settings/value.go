@@ -83,6 +83,9 @@ func (k *Key) checkNumber(n int64) (any, error) {
 	if n == 0 && k.zero {
 		return n, nil
 	}
+	if n < k.min && k.zero {
+		return nil, fmt.Errorf("%s: want 0 or at least %s", k.format(n), k.format(k.min))
+	}
 	if n < k.min {
 		return nil, fmt.Errorf("%s: want at least %s", k.format(n), k.format(k.min))
 	}

@@ -49,7 +49,7 @@ func (t *trial) startBroker(ctx context.Context) (brokerSide, *access, error) {
 		return nil, nil, fmt.Errorf("make the broker's keys: %w", err)
 	}
 	a := &access{CAPEM: certPEM, Tenant: ownTenant, Token: creds.Tokens[ownTenant], Scopes: t.scopes()}
-	doc := brokerDoc{CertPEM: certPEM, KeyPEM: keyPEM, JWKS: creds.JWKS, Streams: a.Scopes}
+	doc := brokerDoc{CertPEM: certPEM, KeyPEM: keyPEM, JWKS: creds.JWKS}
 	if t.BrokerTransport != t.Transport {
 		doc.ConnRecvWindow, doc.StreamRecvWindow = t.BrokerTransport.ConnRecvWindow, t.BrokerTransport.StreamRecvWindow
 	}
@@ -79,15 +79,9 @@ type localBroker struct {
 	ready service.Ready
 }
 
-// openBroker starts the service on ports that the system chooses.
+// openBroker starts the service; the settings let the system choose its ports.
 func openBroker(ctx context.Context, p *Plan, doc brokerDoc, ownProcess bool) (*localBroker, error) {
 	b, tr := p.Broker, p.Transport
-	b.QUICBind, b.MetricsBind = "127.0.0.1:0", "127.0.0.1:0"
-	b.ConnStats = int(max(0, p.Sizes.ConnStats.Milliseconds()))
-	b.ShutdownDrainTimeout = int(brokerDrain.Milliseconds())
-	for _, s := range doc.Streams {
-		b.Streams = append(b.Streams, s.String())
-	}
 	if doc.ConnRecvWindow > 0 {
 		tr.ConnRecvWindow, tr.StreamRecvWindow = doc.ConnRecvWindow, doc.StreamRecvWindow
 	}

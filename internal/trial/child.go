@@ -190,7 +190,7 @@ func (c *child) stop(ctx context.Context) (*sideResult, error) {
 		select {
 		case <-c.gone:
 		case <-time.After(patience + stopMargin):
-			err = fmt.Errorf("the %s process did not stop within %v", c.name, patience+stopMargin)
+			err = fmt.Errorf("the %s process did not stop within %v", c.name, (patience + stopMargin).Round(time.Second))
 		}
 	}
 	c.kill()

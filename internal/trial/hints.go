@@ -24,6 +24,8 @@ func hintFor(err error) string {
 		return "something answers there, but it is no Felix broker: check --broker HOST:PORT"
 	case errors.As(err, &refused) && strings.Contains(refused.Message, "stream not found"):
 		return "register it on the broker with --stream T/N/S, or let the demo start its own broker"
+	case errors.As(err, &refused) && strings.Contains(refused.Message, "max subscriptions"):
+		return "spread the subscriptions over more connections with --sub-conns, or raise max_subscriptions_per_conn on the broker"
 	case errors.As(err, &refused):
 		return "the token must permit stream.publish and stream.subscribe on the stream"
 	}

@@ -30,7 +30,6 @@ type brokerDoc struct {
 	CertPEM []byte            `json:"cert_pem"`
 	KeyPEM  []byte            `json:"key_pem"`
 	JWKS    map[string][]byte `json:"jwks"`
-	Streams []wire.Scope      `json:"streams"`
 	// Windows that --send-window sets on the broker alone; 0 = as the settings say.
 	ConnRecvWindow   int64 `json:"conn_recv_window"`
 	StreamRecvWindow int64 `json:"stream_recv_window"`

@@ -24,6 +24,7 @@ type publishers struct {
 	monitor *transport.Monitor
 	gens    []*generator
 	markAt  int64
+	atMark  client.PublisherStats
 }
 
 // openPublishers connects and authenticates every publish stream.
@@ -93,6 +94,7 @@ func (s *publishers) mark(_ context.Context, at int64) error {
 	for _, g := range s.gens {
 		g.sender.Mark(at)
 	}
+	s.atMark = s.pub.Stats()
 	s.monitor.Mark()
 	return nil
 }
@@ -168,7 +170,7 @@ func (s *publishers) progress() sideProgress {
 // stop closes the pool, which waits until the broker has read everything.
 func (s *publishers) stop(ctx context.Context) (*sideResult, error) {
 	r := &sideResult{}
-	stats := s.pub.Stats()
+	stats := sinceMark(s.pub.Stats(), s.atMark)
 	r.Publisher = &stats
 	r.Conns = s.monitor.Timelines()
 	if err := s.pub.Close(ctx); err != nil {
@@ -191,4 +193,21 @@ func (s *publishers) streamsInUse() []int {
 		}
 	}
 	return used
+}
+
+// sinceMark takes the warm-up out of what the record shows of the publisher's counts. At the mark nothing is under way.
+func sinceMark(now, was client.PublisherStats) client.PublisherStats {
+	now.Written -= was.Written
+	now.BlockedAdmissionNs -= was.BlockedAdmissionNs
+	now.BlockedQueueNs -= was.BlockedQueueNs
+	now.BlockedWriteNs -= was.BlockedWriteNs
+	for _, w := range []struct {
+		now *client.Wakeups
+		was client.Wakeups
+	}{{&now.WriterWakeups, was.WriterWakeups}, {&now.AckWakeups, was.AckWakeups}} {
+		w.now.Count -= w.was.Count
+		w.now.Items -= w.was.Items
+		w.now.Bytes -= w.was.Bytes
+	}
+	return now
 }

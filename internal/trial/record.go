@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ const (
 	// A generator that is this late in the median, though nothing blocked it, measures itself.
 	maxGeneratorDelay = 5 * time.Millisecond
 )
+
+// minRateDeliveries is how many deliveries a rate takes: below, it says when the first and the last happened to come.
+const minRateDeliveries = 10
 
 // maxIntervals bounds the series in the record; the whole one is in the files.
 const maxIntervals = 100
@@ -58,6 +62,10 @@ func (t *trial) record() (*runrecord.Record, *measure.Merged) {
 		r.Error = &text
 	}
 	r.DurationNs = int64(time.Since(t.started))
+	if t.endAt > t.markAt && t.markAt > 0 {
+		ns := t.endAt - t.markAt
+		r.CostNs = &ns
+	}
 	return r, merged
 }
 
@@ -116,7 +124,8 @@ func distinct(texts []string) []string {
 
 // account fills counts, flow, rates, latency, subscribers and intervals, and finds what makes the run invalid.
 func (t *trial) account(r *runrecord.Record) *measure.Merged {
-	senders, receivers := t.senderResults(), t.receiverResults()
+	receivers := t.receiverResults()
+	senders := t.senderResults(receivers)
 	plain := make([]measure.ReceiverResult, len(receivers))
 	for i := range receivers {
 		plain[i] = receivers[i].ReceiverResult
@@ -144,18 +153,47 @@ func (t *trial) account(r *runrecord.Record) *measure.Merged {
 		t.invalid("nothing was delivered")
 	}
 	t.judgeOpenLoop(r, merged)
+	if r.Counts.Lost > 0 && r.Counts.Expected > 0 {
+		t.warn("latencies are of what was delivered: %.1f %% of the expected deliveries were lost, and have none", 100*float64(r.Counts.Lost)/float64(r.Counts.Expected))
+	}
 	if r.Counts.LateWarmup > 0 {
 		t.warn("%d warm-up deliveries arrived after the mark", r.Counts.LateWarmup)
 	}
 	return &merged
 }
 
-// senderResults are those of the publishers, or what is known of publishers whose process is gone.
-func (t *trial) senderResults() []measure.SenderResult {
+// senderResults are those of the publishers. For a process that is gone they are made of what arrived: so much at least
+// was published.
+func (t *trial) senderResults(receivers []receiverResult) []measure.SenderResult {
 	if t.results.pubs != nil {
 		return t.results.pubs.Senders
 	}
-	return nil
+	t.warn("what was published is not known, its process is gone: it is taken to be what arrived at any subscriber")
+	heads := make([][]uint64, t.Case.Publishers)
+	for p := range heads {
+		heads[p] = make([]uint64, t.Case.Streams)
+	}
+	for _, r := range receivers {
+		for _, got := range r.Publishers {
+			heads[got.Publisher][r.Stream] = max(heads[got.Publisher][r.Stream], got.Head)
+		}
+	}
+	var out []measure.SenderResult
+	for p, streams := range heads {
+		sender := measure.SenderResult{
+			Publisher: uint16(p), PayloadLen: t.Case.MessageBytes(), IntervalNs: measure.DefaultIntervalNs,
+			PublishDelay: measure.NewHistogram(), AckRTT: measure.NewHistogram(),
+		}
+		for stream, n := range streams {
+			if n > 0 {
+				sender.Offered += n
+				sender.Published += n
+				sender.Streams = append(sender.Streams, measure.SentStream{Stream: uint16(stream), Offered: n})
+			}
+		}
+		out = append(out, sender)
+	}
+	return out
 }
 
 // receiverResults are those of the subscribers. For a process that is gone they are made of what it last said: up to
@@ -263,11 +301,6 @@ func (t *trial) flow(m measure.Merged) runrecord.Flow {
 	f := runrecord.Flow{Offered: int64(m.Offered), Delivered: int64(m.Delivered)}
 	if p := t.results.pubs; p != nil && p.Publisher != nil {
 		written := int64(p.Publisher.Written)
-		for _, counts := range t.warm.Counts {
-			for _, n := range counts {
-				written -= n
-			}
-		}
 		f.Written = &written
 	}
 	if now, was := t.results.counters, t.base; now != nil && was != nil {
@@ -355,6 +388,16 @@ func (t *trial) rates(r *runrecord.Record, m measure.Merged, l measure.Ledger) {
 		SendWindowBytes:      sizing.WindowBytes,
 		AbsorptionBytes:      t.absorption(sizing.WindowBytes),
 	}
+	// Backlog at the ends of intervals misses a burst between them; where both sides are in this process, the moment
+	// at which publishing ended is known.
+	r.Rates.PeakBacklogBytes = max(r.Rates.PeakBacklogBytes, t.peakBacklog)
+	t.correctPublished(&r.Rates, int64(m.Published))
+	if m.Delivered < minRateDeliveries {
+		r.Rates.PublishedMsgsPerSec, r.Rates.PublishedBytesPerSec = nil, nil
+		r.Rates.DeliveredMsgsPerSec, r.Rates.DeliveredBytesPerSec = nil, nil
+		r.Rates.SteadyBytesPerSec, r.Rates.LastHalfBytesPerSec, r.Rates.DrainShare = nil, nil, nil
+		t.warn("no rates: %d deliveries, want at least %d", m.Delivered, minRateDeliveries)
+	}
 	if t.Case.Load == workload.LoadOpen {
 		r.Rates.OfferedMsgsPerSec = &t.Case.Rate
 	}
@@ -385,6 +428,22 @@ func (t *trial) rates(r *runrecord.Record, m measure.Merged, l measure.Ledger) {
 	case grade == workload.GradeCapped:
 		t.warn("capped: ended at %d deliveries before %s were published", t.Sizes.MaxDeliveries, workload.MB(sizing.NeedBytes()))
 	}
+}
+
+// correctPublished makes a rate of publishes out of a count over a span that begins with the first of them: n publishes
+// lie n-1 intervals apart.
+func (t *trial) correctPublished(x *runrecord.Rates, published int64) {
+	if x.PublishedMsgsPerSec == nil {
+		return
+	}
+	batches := float64(published) / float64(t.Case.Batch)
+	intervals := batches - float64(t.Case.Publishers)
+	if intervals < 1 {
+		x.PublishedMsgsPerSec, x.PublishedBytesPerSec = nil, nil
+		return
+	}
+	msgs, bytes := *x.PublishedMsgsPerSec*intervals/batches, *x.PublishedBytesPerSec*intervals/batches
+	x.PublishedMsgsPerSec, x.PublishedBytesPerSec = &msgs, &bytes
 }
 
 // absorption is all that the path of the slowest subscriber can hold under the effective configuration: client
@@ -438,7 +497,12 @@ func (t *trial) judgeOpenLoop(r *runrecord.Record, m measure.Merged) {
 	}
 	late := m.PublishDelay.Summary().P50Ns
 	span := time.Duration(r.Rates.WindowNs)
-	if *r.Rates.PublishedMsgsPerSec < minRateShare*t.Case.Rate {
+	least := minRateShare * t.Case.Rate
+	if t.Case.Arrival == workload.ArrivalPoisson {
+		// Three standard deviations of the count itself are no fault of anybody's.
+		least -= 3 / math.Sqrt(float64(m.Published)/float64(t.Case.Batch)) * t.Case.Rate
+	}
+	if *r.Rates.PublishedMsgsPerSec < least {
 		if blocked > span/20 {
 			t.invalid("rate-not-achieved: %.0f of %.0f messages/s could be published: the system pushed back for %v", *r.Rates.PublishedMsgsPerSec, t.Case.Rate, blocked.Round(time.Millisecond))
 		} else {

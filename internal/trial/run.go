@@ -82,6 +82,7 @@ type trial struct {
 	interrupted bool
 	aborted     bool // a side is gone: nothing to wait for
 	lastSubs    []subProgress
+	peakBacklog int64 // bytes, as seen while publishing, where both sides are in this process
 	results     results
 }
 
@@ -360,6 +361,10 @@ func (t *trial) measurePhase(ctx context.Context) {
 			Elapsed:    time.Duration(t.proc.clock.Now() - t.markAt),
 		})
 	})
+	if t.Case.Topology != workload.TopologySplit {
+		pub, subs := t.pubs.progress(), t.subs.progress().Subs
+		t.peakBacklog = max(peak, (pub.Published-doneWith(subs, t.Case.Fanout))*int64(t.Case.MessageBytes()))
+	}
 	if t.measured == nil {
 		t.aborted = true // the publishers' process is gone, or could not finish: what it knows it says when it is stopped
 	}

@@ -137,7 +137,21 @@ func (s Spec) Resolve() (*Plan, error) {
 	if text := s.Sizes.Canary.warning(); text != "" {
 		p.Warnings = append(p.Warnings, text)
 	}
+	if text := p.shallow(); text != "" {
+		p.Warnings = append(p.Warnings, text)
+	}
 	return p, nil
+}
+
+// shallow says when a closed loop cannot be as deep as it is told to be: what is in flight holds client admission.
+func (p *Plan) shallow() string {
+	c := p.Case
+	deep := int64(c.Inflight) * int64(c.Publishers)
+	fit := p.Client.PublishInflightBytes / int64(c.Batch*(c.MessageBytes()+4))
+	if c.Load != workload.LoadClosed || c.Inflight == 1 || deep <= fit {
+		return ""
+	}
+	return fmt.Sprintf("of %d batches in flight only %d fit into publish_inflight_bytes of %s: the loop is shallower than it says; raise it with --client-set", deep, fit, settings.FormatSize(p.Client.PublishInflightBytes))
 }
 
 func (p *Plan) checkExternal() error {
@@ -152,6 +166,10 @@ func (p *Plan) checkExternal() error {
 	}
 	if len(p.Case.BrokerSet) > 0 {
 		return usage("set it where the broker is started", "--broker-set: a broker that is already running cannot be set")
+	}
+	x := p.External
+	if _, err := transport.ClientTLS(transport.ClientTLSOptions{ServerName: x.ServerName, CAPEM: x.CAPEM, PinSHA256: x.PinSHA256}); err != nil {
+		return usage("--tls-ca takes a PEM file with a certificate, --tls-pin the 64 hex digits of its SHA-256", "what to trust: %w", err)
 	}
 	for _, s := range p.scopes() {
 		if _, err := wire.ParseScope(s.String()); err != nil {
@@ -189,7 +207,7 @@ func (p *Plan) scopes() []wire.Scope {
 var decided = map[string]string{
 	"publish_conn_pool": "--pub-conns", "publish_streams_per_conn": "--pub-streams-per-conn", "publish_sharding": "--sharding",
 	"event_conn_pool": "--sub-conns", "quic_bind": "the trial", "metrics_bind": "the trial", "streams": "--streams", "caches": "the trial",
-	"tls_cert": "the trial", "tls_key": "the trial", "auth_jwks": "the trial", "auth_tenant_id": "--tenant", "auth_token": "--token",
+	"shutdown_drain_timeout_ms": "the trial", "tls_cert": "the trial", "tls_key": "the trial", "auth_jwks": "the trial", "auth_tenant_id": "--tenant", "auth_token": "--token",
 	"conn_stats_ms": "--conn-stats",
 }
 
@@ -216,17 +234,31 @@ func (p *Plan) settle() error {
 	}
 	for key, by := range decided {
 		if o := loaded.Origins[key]; o.From != "default" && !(p.External != nil && strings.HasPrefix(key, "auth_")) {
-			return usage("use "+by+", or leave it out", "setting %s (%s) is decided by %s in a trial", key, o.From, by)
+			if by == "the trial" {
+				return usage("leave it out", "setting %s (%s): a trial decides it by itself", key, o.From)
+			}
+			return usage("use "+by+", or leave it out", "setting %s (%s): in a trial %s decides it", key, o.From, by)
 		}
 	}
 	c := p.Case
+	var streams []string
+	for _, s := range p.scopes() {
+		streams = append(streams, s.String())
+	}
 	for _, s := range []settings.Set{
+		{Section: "broker", Key: "quic_bind", Value: "127.0.0.1:0"},
+		{Section: "broker", Key: "metrics_bind", Value: "127.0.0.1:0"},
+		{Section: "broker", Key: "streams", Value: strings.Join(streams, ",")},
+		{Section: "broker", Key: "shutdown_drain_timeout_ms", Value: strconv.FormatInt(brokerDrain.Milliseconds(), 10)},
+		{Section: "broker", Key: "conn_stats_ms", Value: strconv.FormatInt(max(0, p.Sizes.ConnStats.Milliseconds()), 10)},
 		{Section: "client", Key: "publish_conn_pool", Value: strconv.Itoa(c.PubConns)},
 		{Section: "client", Key: "publish_streams_per_conn", Value: strconv.Itoa(c.PubStreamsPerConn)},
 		{Section: "client", Key: "publish_sharding", Value: c.Sharding.String()},
 		{Section: "client", Key: "event_conn_pool", Value: strconv.Itoa(c.SubConns)},
 	} {
-		s.From = "case"
+		if s.From = "case"; s.Section == "broker" {
+			s.From = "trial"
+		}
 		l.More = append(l.More, s)
 	}
 	if p.Settings, err = settings.LoadAll(l, &p.Broker, &p.Client, &p.Transport); err != nil {
@@ -245,7 +277,7 @@ func settingsUsage(err error) error {
 	if errors.As(err, &e) {
 		return &UsageError{Err: err, Hint: e.Hint}
 	}
-	return &UsageError{Err: err, Hint: "the keys and variables are those of the settings table"}
+	return &UsageError{Err: err, Hint: "latencydemo --dry-run lists every key with its FELIX_* variable"}
 }
 
 // under lists the layers below the user's own settings: the profile, and what the bench's policy means.

@@ -49,7 +49,7 @@ func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock 
 		for i := range p.Case.Fanout {
 			sub, err := s.client.Subscribe(ctx, scope, client.SubscribeOptions{Start: wire.Start{}})
 			if err != nil {
-				return nil, fmt.Errorf("subscribe %s: %w", scope, err)
+				return nil, fmt.Errorf("subscriber %d.%d: %w", stream, i, err)
 			}
 			recv, err := measure.NewReceiver(measure.ReceiverConfig{
 				ID: fmt.Sprintf("%d.%d", stream, i), Tag: tag, Stream: uint16(stream), Publishers: p.Case.Publishers,

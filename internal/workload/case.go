@@ -83,8 +83,8 @@ func (c Case) Resolve() (Case, error) {
 	case c.Payload > 0 && c.Payload < StampBytes:
 		return c, fmt.Errorf("--payload %d: every message carries a stamp of %d bytes: want 0 (the stamp alone) or at least %d", c.Payload, StampBytes, StampBytes)
 	}
-	if c.Batch*(c.MessageBytes()+4) > MaxPayload {
-		return c, fmt.Errorf("--batch %d of --payload %d: a publish frame of %d bytes passes the limit of 16 MiB", c.Batch, c.Payload, c.Batch*(c.MessageBytes()+4))
+	if c.Batch*(c.MessageBytes()+4) > MaxPayload+4 {
+		return c, fmt.Errorf("--batch %d of --payload %d: %d bytes in one publish frame, which holds %d (16 MiB less the names)", c.Batch, c.Payload, c.Batch*(c.MessageBytes()+4), MaxPayload+4)
 	}
 	if math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0) || c.Rate < 0 {
 		return c, fmt.Errorf("--rate %v: want messages per second, more than 0", c.Rate)

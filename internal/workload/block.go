@@ -147,10 +147,18 @@ func (g *Grid) Lint(resolve func(*Cell) (string, error)) error {
 				seen[r] = map[string]*expanded{}
 			}
 			if twin := seen[r][effective]; twin != nil {
-				return &settings.Error{Where: f.where, What: fmt.Sprintf("%s has no effect: %s and %s run the same with %s", f.name, twin.stated[f.name], c.stated[f.name], r.others), Hint: "leave the factor out of the block, or give it levels that differ"}
+				return &settings.Error{Where: f.where, What: fmt.Sprintf("%s has no effect: %s and %s run the same%s", f.name, twin.stated[f.name], c.stated[f.name], with(r.others)), Hint: "leave the factor out of the block, or give it levels that differ"}
 			}
 			seen[r][effective] = c
 		}
 	}
 	return nil
+}
+
+// with names what else a cell has, and nothing where there is nothing else.
+func with(others string) string {
+	if others == "" {
+		return ""
+	}
+	return " with " + others
 }

@@ -393,6 +393,7 @@ func doneWith(subs []subProgress, fanout int) int64 {
 // any more.
 func (t *trial) drain(ctx context.Context) {
 	if t.aborted || t.measured == nil {
+		t.settleDown()
 		t.lastSubs = t.subs.progress().Subs
 		return
 	}
@@ -443,6 +444,25 @@ func (t *trial) drain(ctx context.Context) {
 	}
 }
 
+// settleDown lets a run whose publishers are gone come to rest: what the broker still holds is delivered, and not
+// discarded by the end of the trial.
+func (t *trial) settleDown() {
+	if t.sideGoneBut(t.pubs) {
+		return
+	}
+	last, since := int64(-1), time.Now()
+	for end := time.Now().Add(t.Sizes.IdleTimeout); time.Now().Before(end) && time.Since(since) < endGrace/2; {
+		var n int64
+		for _, s := range t.subs.progress().Subs {
+			n += s.Measured
+		}
+		if n != last {
+			last, since = n, time.Now()
+		}
+		sleep(context.Background(), pollEvery)
+	}
+}
+
 // explained reports whether what the broker dropped since base makes up for everything that has not arrived. With
 // lossless settings nothing is dropped and the broker need not be asked.
 func (t *trial) explained(base *broker.Stats, now []subProgress, want []int64, got func(subProgress) int64) bool {
@@ -477,10 +497,16 @@ func droppedSince(now, base *broker.Stats) int64 {
 }
 
 // sideGone reports whether a process has ended that should not have.
-func (t *trial) sideGone() bool {
-	for _, dead := range []<-chan struct{}{t.subs.dead(), t.pubs.dead(), t.broker.dead()} {
+func (t *trial) sideGone() bool { return t.sideGoneBut(nil) }
+
+// sideGoneBut is sideGone for all processes but one.
+func (t *trial) sideGoneBut(but any) bool {
+	for _, s := range []interface{ dead() <-chan struct{} }{t.subs, t.pubs, t.broker} {
+		if s == but {
+			continue
+		}
 		select {
-		case <-dead:
+		case <-s.dead():
 			return true
 		default:
 		}

@@ -251,7 +251,7 @@ func TestABInterrupted(t *testing.T) {
 }
 
 func TestAA(t *testing.T) {
-	b := newBench(t, "FAKE_AB=none")
+	b := newBench(t, "FAKE_AB=all:jitter")
 	dir := filepath.Join(b.dir, "s")
 	code, stdout, stderr := b.ab("aa", "--base", executable(t), "--gate", b.gateFile(""), "--session-dir", dir, "--pairs", "16")
 	if code != 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"felix/internal/wire"
 )
@@ -21,6 +22,32 @@ type Config struct {
 	// SingleEvent sends every event in a frame of its own and joins nothing: the latency profile.
 	SingleEvent bool
 
+	// EventBatchMaxDelay is how long a feeder may hold back a frame that has room for more while
+	// the writer is busy with earlier ones. A frame for an idle writer never waits. If zero,
+	// 250 us; if negative, no frame waits.
+	EventBatchMaxDelay time.Duration
+
+	// PubConnInflightBytes and PubInflightBytes bound the bytes of frames that were read and are
+	// not fanned out yet (checkpoint 3), per connection and in all. A larger publish passes alone.
+	// If zero, 16 MiB and 64 MiB.
+	PubConnInflightBytes, PubInflightBytes int64
+	// PubQueueDepth is checkpoint 4, in publishes: PubQueueDepth x PubWorkers wait in all, and
+	// PubQueueDepth of each tenant always find room. If zero, 64.
+	PubQueueDepth int
+	// PubWorkers is how many publishes may be executed at once, of different streams. If zero, 4.
+	PubWorkers int
+	// PubIngressWait makes publishes that find no room at 3 or 4 wait, and with them the stream
+	// that they came on, instead of being shed (unacked) or refused (acked).
+	PubIngressWait bool
+	// AckOnCommit acks a publish when it was fanned out; otherwise when it was accepted. An acked
+	// publish then waits for room at 3 and 4, for PublishQueueWait at most.
+	AckOnCommit bool
+	// PublishQueueWait is the one deadline over both checkpoints; AckWait bounds how long a commit
+	// ack may take. If zero, 2 s each.
+	PublishQueueWait, AckWait time.Duration
+	// CoreShards is how many pinned shards publishes and feeders run on. If zero, none.
+	CoreShards int
+
 	// SubscriberQueueCapacity is the queue of each subscription, in published batches (checkpoint
 	// 5). If zero, 512.
 	SubscriberQueueCapacity int
@@ -30,6 +57,19 @@ type Config struct {
 	// SubscriberQueuePolicy says what happens when the queue is full. The zero value drops what
 	// is new.
 	SubscriberQueuePolicy Policy
+
+	// SubscriberQueueMaxBytesTotal bounds what all subscriptions together hold from checkpoint 5
+	// until it is written. If zero, 512 MiB.
+	SubscriberQueueMaxBytesTotal int64
+
+	// SubscriberLaneQueueDepth is the writer's queue of each subscription, in frames (checkpoint
+	// 6). If zero, 64. SubscriberLaneQueuePolicy says what happens when it, or the egress share of
+	// the subscription, is full; the zero value drops what is new.
+	SubscriberLaneQueueDepth  int
+	SubscriberLaneQueuePolicy Policy
+	// SubscriberEgressMaxBytes bounds the bytes of a connection between its subscriptions' queues
+	// and the wire; each live subscription may hold an equal share. If zero, 256 MiB.
+	SubscriberEgressMaxBytes int64
 
 	// MaxSubscriptionsPerConn bounds the live subscriptions of a connection. If zero, 4,096.
 	MaxSubscriptionsPerConn int
@@ -57,6 +97,16 @@ const (
 	defaultEventBatchMaxBytes      = 64 << 10
 	defaultSubscriberQueueCapacity = 512
 	defaultSubscriberQueueMaxBytes = 64 << 20
+	defaultEventBatchMaxDelay      = 250 * time.Microsecond
+	defaultPubConnInflightBytes    = 16 << 20
+	defaultPubInflightBytes        = 64 << 20
+	defaultPubQueueDepth           = 64
+	defaultPubWorkers              = 4
+	defaultPublishQueueWait        = 2 * time.Second
+	defaultAckWait                 = 2 * time.Second
+	defaultSubscriberQueueMaxTotal = 512 << 20
+	defaultSubscriberLaneDepth     = 64
+	defaultSubscriberEgressMax     = 256 << 20
 	defaultMaxSubscriptionsPerConn = 4096
 	defaultLogCapacity             = 1024
 	defaultRingMaxBytes            = 64 << 20
@@ -65,30 +115,39 @@ const (
 	// minFrameBytes leaves room for an auth frame with a token.
 	minFrameBytes = 4 << 10
 	maxFrameBytes = 1 << 30
+	maxCoreShards = 1024
 )
+
+// def sets a field that is zero.
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
 
 // Resolve returns the configuration with its defaults filled in, or an error that names the
 // field that makes no sense. Resolving twice changes nothing.
 func (c Config) Resolve() (Config, error) {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def64 := func(v *int64, d int64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
 	def(&c.MaxFrameBytes, wire.DefaultMaxFrameBytes)
 	def(&c.EventBatchMaxEvents, defaultEventBatchMaxEvents)
 	def(&c.EventBatchMaxBytes, defaultEventBatchMaxBytes)
 	def(&c.SubscriberQueueCapacity, defaultSubscriberQueueCapacity)
-	def64(&c.SubscriberQueueMaxBytes, defaultSubscriberQueueMaxBytes)
+	def(&c.SubscriberQueueMaxBytes, defaultSubscriberQueueMaxBytes)
+	def(&c.EventBatchMaxDelay, defaultEventBatchMaxDelay)
+	def(&c.PubConnInflightBytes, defaultPubConnInflightBytes)
+	def(&c.PubInflightBytes, defaultPubInflightBytes)
+	def(&c.PubQueueDepth, defaultPubQueueDepth)
+	def(&c.PubWorkers, defaultPubWorkers)
+	def(&c.PublishQueueWait, defaultPublishQueueWait)
+	def(&c.AckWait, defaultAckWait)
+	def(&c.SubscriberQueueMaxBytesTotal, defaultSubscriberQueueMaxTotal)
+	def(&c.SubscriberLaneQueueDepth, defaultSubscriberLaneDepth)
+	def(&c.SubscriberEgressMaxBytes, defaultSubscriberEgressMax)
 	def(&c.MaxSubscriptionsPerConn, defaultMaxSubscriptionsPerConn)
 	def(&c.LogCapacity, defaultLogCapacity)
-	def64(&c.RingMaxBytes, defaultRingMaxBytes)
-	def64(&c.RingMaxBytesTotal, defaultRingMaxBytesTotal)
+	def(&c.RingMaxBytes, defaultRingMaxBytes)
+	def(&c.RingMaxBytesTotal, defaultRingMaxBytesTotal)
 
 	if c.MaxFrameBytes < minFrameBytes || c.MaxFrameBytes > maxFrameBytes {
 		return c, fmt.Errorf("max frame of %d bytes: want %d to %d", c.MaxFrameBytes, minFrameBytes, maxFrameBytes)
@@ -101,6 +160,15 @@ func (c Config) Resolve() (Config, error) {
 		{"event batch max bytes", int64(c.EventBatchMaxBytes)},
 		{"subscriber queue capacity", int64(c.SubscriberQueueCapacity)},
 		{"subscriber queue max bytes", c.SubscriberQueueMaxBytes},
+		{"publish inflight bytes per connection", c.PubConnInflightBytes},
+		{"publish inflight bytes", c.PubInflightBytes},
+		{"publish queue depth", int64(c.PubQueueDepth)},
+		{"publish workers", int64(c.PubWorkers)},
+		{"publish queue wait", int64(c.PublishQueueWait)},
+		{"ack wait", int64(c.AckWait)},
+		{"subscriber queue max bytes total", c.SubscriberQueueMaxBytesTotal},
+		{"subscriber lane queue depth", int64(c.SubscriberLaneQueueDepth)},
+		{"subscriber egress max bytes", c.SubscriberEgressMaxBytes},
 		{"max subscriptions per connection", int64(c.MaxSubscriptionsPerConn)},
 		{"log capacity", int64(c.LogCapacity)},
 		{"ring max bytes", c.RingMaxBytes},
@@ -110,8 +178,14 @@ func (c Config) Resolve() (Config, error) {
 			return c, fmt.Errorf("%s %d: want at least 1", f.name, f.v)
 		}
 	}
+	if c.CoreShards < 0 || c.CoreShards > maxCoreShards {
+		return c, fmt.Errorf("core shards %d: want 0 to %d", c.CoreShards, maxCoreShards)
+	}
 	if _, err := c.SubscriberQueuePolicy.MarshalText(); err != nil {
 		return c, fmt.Errorf("subscriber queue policy: %w", err)
+	}
+	if _, err := c.SubscriberLaneQueuePolicy.MarshalText(); err != nil {
+		return c, fmt.Errorf("subscriber lane queue policy: %w", err)
 	}
 	for _, set := range []struct {
 		kind   string

@@ -18,7 +18,7 @@ func TestConfigResolve(t *testing.T) {
 	v := reflect.ValueOf(zero)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Streams", "Caches", "SingleEvent", "SubscriberQueuePolicy":
+		case "Streams", "Caches", "SingleEvent", "SubscriberQueuePolicy", "SubscriberLaneQueuePolicy", "PubIngressWait", "AckOnCommit", "CoreShards":
 		default:
 			if v.Field(i).IsZero() {
 				t.Errorf("%s has no default", name)
@@ -40,6 +40,17 @@ func TestConfigResolve(t *testing.T) {
 		{Config{SubscriberQueueCapacity: -1}, "subscriber queue capacity"},
 		{Config{SubscriberQueueMaxBytes: -1}, "subscriber queue max bytes"},
 		{Config{SubscriberQueuePolicy: 3}, "drop_new, drop_old or block"},
+		{Config{PubConnInflightBytes: -1}, "publish inflight bytes per connection"},
+		{Config{PubInflightBytes: -1}, "publish inflight bytes"},
+		{Config{PubQueueDepth: -1}, "publish queue depth"},
+		{Config{PubWorkers: -1}, "publish workers"},
+		{Config{PublishQueueWait: -1}, "publish queue wait"},
+		{Config{AckWait: -1}, "ack wait"},
+		{Config{CoreShards: -1}, "core shards"},
+		{Config{SubscriberQueueMaxBytesTotal: -1}, "subscriber queue max bytes total"},
+		{Config{SubscriberLaneQueueDepth: -1}, "subscriber lane queue depth"},
+		{Config{SubscriberLaneQueuePolicy: 3}, "drop_new, drop_old or block"},
+		{Config{SubscriberEgressMaxBytes: -1}, "subscriber egress max bytes"},
 		{Config{MaxSubscriptionsPerConn: -1}, "max subscriptions"},
 		{Config{LogCapacity: -1}, "log capacity"},
 		{Config{RingMaxBytes: -1}, "ring max bytes"},

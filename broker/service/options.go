@@ -69,20 +69,39 @@ func (o Options) resolve() (Options, error) {
 // brokerConfig translates settings; keys and logger are added by the caller.
 func brokerConfig(s *settings.Broker) (broker.Config, error) {
 	c := broker.Config{
-		MaxFrameBytes:           s.MaxFrameBytes,
-		EventBatchMaxEvents:     min(s.EventBatchMaxEvents, max(1, s.FanoutBatchSize)),
-		EventBatchMaxBytes:      s.EventBatchMaxBytes,
-		SingleEvent:             s.FanoutBatchSize <= 1,
-		SubscriberQueueCapacity: s.SubscriberQueueCapacity,
-		SubscriberQueueMaxBytes: s.SubscriberQueueMaxBytes,
-		MaxSubscriptionsPerConn: s.MaxSubscriptionsPerConn,
-		LogCapacity:             s.LogCapacity,
-		RingMaxBytes:            s.RingMaxBytes,
-		RingMaxBytesTotal:       s.RingMaxBytesTotal,
+		MaxFrameBytes:                s.MaxFrameBytes,
+		EventBatchMaxEvents:          min(s.EventBatchMaxEvents, max(1, s.FanoutBatchSize)),
+		EventBatchMaxBytes:           s.EventBatchMaxBytes,
+		SingleEvent:                  s.FanoutBatchSize <= 1,
+		EventBatchMaxDelay:           time.Duration(s.EventBatchMaxDelay) * time.Microsecond,
+		AckOnCommit:                  s.AckOnCommit,
+		AckWait:                      time.Duration(s.AckWaitTimeout) * time.Millisecond,
+		PubIngressWait:               s.PubIngressWait,
+		PublishQueueWait:             time.Duration(s.PublishQueueWait) * time.Millisecond,
+		PubConnInflightBytes:         s.PubConnInflight,
+		PubInflightBytes:             s.PubInflightBytes,
+		PubQueueDepth:                s.PubQueueDepth,
+		PubWorkers:                   s.PubWorkersPerConn,
+		CoreShards:                   s.CoreShards,
+		SubscriberQueueCapacity:      s.SubscriberQueueCapacity,
+		SubscriberQueueMaxBytes:      s.SubscriberQueueMaxBytes,
+		SubscriberQueueMaxBytesTotal: s.SubscriberQueueMaxTotal,
+		SubscriberLaneQueueDepth:     s.SubscriberLaneDepth,
+		SubscriberEgressMaxBytes:     s.SubscriberEgressMax,
+		MaxSubscriptionsPerConn:      s.MaxSubscriptionsPerConn,
+		LogCapacity:                  s.LogCapacity,
+		RingMaxBytes:                 s.RingMaxBytes,
+		RingMaxBytesTotal:            s.RingMaxBytesTotal,
+	}
+	if c.EventBatchMaxDelay == 0 {
+		c.EventBatchMaxDelay = -1 // in the configuration 0 is the default
 	}
 	var err error
 	if c.SubscriberQueuePolicy, err = broker.ParsePolicy(s.SubscriberQueuePolicy); err != nil {
 		return c, fmt.Errorf("subscriber_queue_policy: %w", err)
+	}
+	if c.SubscriberLaneQueuePolicy, err = broker.ParsePolicy(s.SubscriberLanePolicy); err != nil {
+		return c, fmt.Errorf("subscriber_lane_queue_policy: %w", err)
 	}
 	if c.Streams, err = scopes(s.Streams); err != nil {
 		return c, fmt.Errorf("streams: %w", err)

@@ -19,14 +19,29 @@ type Broker struct {
 
 	EventBatchMaxEvents int   `key:"event_batch_max_events" env:"FELIX_EVENT_BATCH_MAX_EVENTS" default:"64" unit:"events" min:"1" max:"1048576" help:"events joined into one frame; at most fanout_batch_size"`
 	EventBatchMaxBytes  int   `key:"event_batch_max_bytes" env:"FELIX_EVENT_BATCH_MAX_BYTES" default:"64KiB" unit:"bytes" min:"1" max:"1GiB" help:"bytes joined into one frame; a published batch that is larger goes as it is"`
+	EventBatchMaxDelay  int   `key:"event_batch_max_delay_us" env:"FELIX_EVENT_BATCH_MAX_DELAY_US" default:"250" unit:"us" min:"0" max:"60000000" help:"how long a feeder may hold a frame back for more while the writer is busy; 0: not at all"`
 	FanoutBatchSize     int   `key:"fanout_batch_size" env:"FELIX_FANOUT_BATCH" default:"64" unit:"events" min:"0" max:"1048576" help:"events a feeder takes at once; 0 or 1: one event a frame (latency profile)"`
 	LogCapacity         int   `key:"log_capacity" env:"FELIX_LOG_CAPACITY" default:"1024" unit:"payloads" min:"1" max:"16777216" help:"replay ring, payloads per stream"`
 	RingMaxBytes        int64 `key:"ring_max_bytes" env:"FELIX_RING_MAX_BYTES" default:"64MiB" unit:"bytes" min:"1" help:"replay ring, bytes kept alive per stream"`
 	RingMaxBytesTotal   int64 `key:"ring_max_bytes_total" env:"FELIX_RING_MAX_BYTES_TOTAL" default:"256MiB" unit:"bytes" min:"1" help:"replay rings, bytes kept alive over all streams"`
 
+	AckOnCommit       bool  `key:"ack_on_commit" env:"FELIX_ACK_ON_COMMIT" default:"false" help:"ack a publish when it was fanned out instead of when it was accepted"`
+	AckWaitTimeout    int   `key:"ack_wait_timeout_ms" env:"FELIX_ACK_WAIT_TIMEOUT_MS" default:"2000" unit:"ms" min:"1" max:"3600000" help:"how long a commit ack may take"`
+	PubIngressWait    bool  `key:"pub_ingress_wait" env:"FELIX_PUB_INGRESS_WAIT" default:"false" help:"checkpoints 3 and 4: publishes wait for room without a deadline instead of being shed"`
+	PublishQueueWait  int   `key:"publish_queue_wait_timeout_ms" env:"FELIX_PUBLISH_QUEUE_WAIT_MS" default:"2000" unit:"ms" min:"1" max:"3600000" help:"checkpoints 3 and 4: the one deadline of an acked publish that waits (ack_on_commit)"`
+	PubInflightBytes  int64 `key:"pub_inflight_bytes" env:"FELIX_BROKER_PUBLISH_INFLIGHT_BYTES" default:"64MiB" unit:"bytes" min:"1" help:"checkpoint 3: bytes admitted over all connections"`
+	PubConnInflight   int64 `key:"pub_conn_inflight_bytes" env:"FELIX_BROKER_PUBLISH_CONN_INFLIGHT_BYTES" default:"16MiB" unit:"bytes" min:"1" help:"checkpoint 3: bytes admitted per connection"`
+	PubQueueDepth     int   `key:"pub_queue_depth" env:"FELIX_BROKER_PUB_QUEUE_DEPTH" default:"64" unit:"publishes" min:"1" max:"1048576" help:"checkpoint 4: depth x executors in all, depth guaranteed to each tenant"`
+	PubWorkersPerConn int   `key:"pub_workers_per_conn" env:"FELIX_BROKER_PUB_WORKERS_PER_CONN" default:"4" unit:"executors" min:"1" max:"1024" help:"executors of the publish scheduler, of the process"`
+	CoreShards        int   `key:"core_shards" env:"FELIX_CORE_SHARDS" default:"0" unit:"shards" min:"0" max:"1024" help:"pinned shards that publishes and feeders run on; 0: none"`
+
 	SubscriberQueueCapacity int    `key:"subscriber_queue_capacity" env:"FELIX_SUBSCRIBER_QUEUE_CAPACITY" default:"512" unit:"batches" min:"1" max:"16777216" help:"checkpoint 5: batches queued per subscription"`
 	SubscriberQueueMaxBytes int64  `key:"subscriber_queue_max_bytes" env:"FELIX_SUBSCRIBER_QUEUE_MAX_BYTES" default:"64MiB" unit:"bytes" min:"1" help:"checkpoint 5: bytes queued per subscription"`
 	SubscriberQueuePolicy   string `key:"subscriber_queue_policy" env:"FELIX_SUB_QUEUE_POLICY" default:"drop_new" choices:"block,drop_new,drop_old" help:"checkpoint 5: what happens when the queue is full"`
+	SubscriberQueueMaxTotal int64  `key:"subscriber_queue_max_bytes_total" env:"FELIX_SUBSCRIBER_QUEUE_MAX_BYTES_TOTAL" default:"512MiB" unit:"bytes" min:"1" help:"checkpoint 5: bytes queued over all subscriptions, until they are written"`
+	SubscriberLaneDepth     int    `key:"subscriber_lane_queue_depth" env:"FELIX_SUB_LANE_QUEUE_DEPTH" default:"64" unit:"frames" min:"1" max:"1048576" help:"checkpoint 6: frames queued for a subscription's writer"`
+	SubscriberLanePolicy    string `key:"subscriber_lane_queue_policy" env:"FELIX_SUB_LANE_QUEUE_POLICY" default:"drop_new" choices:"block,drop_new,drop_old" help:"checkpoint 6: what happens when the writer's queue is full"`
+	SubscriberEgressMax     int64  `key:"subscriber_egress_max_bytes" env:"FELIX_SUBSCRIBER_EGRESS_MAX_BYTES" default:"256MiB" unit:"bytes" min:"1" help:"checkpoint 6: bytes per connection between the subscriber queues and the wire, shared among its subscriptions"`
 	MaxSubscriptionsPerConn int    `key:"max_subscriptions_per_conn" env:"FELIX_MAX_SUBSCRIPTIONS_PER_CONN" default:"4096" unit:"subscriptions" min:"1" max:"1048576" help:"subscriptions that one connection may hold"`
 
 	Streams []string `key:"streams" env:"FELIX_STREAMS" default:"" form:"scopes" help:"registered streams, each tenant/namespace/stream"`

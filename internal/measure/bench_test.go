@@ -3,6 +3,8 @@ package measure_test
 import (
 	"fmt"
 	"testing"
+
+	"felix/internal/measure"
 )
 
 // The figure to watch is ns per message of a batch of 64: the bench may cost 5 % of a message.
@@ -40,4 +42,13 @@ func BenchmarkSender(b *testing.B) {
 		s.Published(x, now)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/msg")
+}
+
+// One recording in a histogram whose counts are spread as latencies are.
+func BenchmarkHistogram(b *testing.B) {
+	h := measure.NewHistogram()
+	b.ReportAllocs()
+	for ns := int64(50_000); b.Loop(); ns += 7_919 {
+		h.Record(50_000 + ns%5_000_000)
+	}
 }

@@ -40,6 +40,10 @@ type options struct {
 	jsonOut, outDir, session          string
 	dryRun, version                   bool
 
+	against          workload.Probe
+	againstTransport workload.Transport
+	pairs            int
+
 	repeat      int
 	sameProcess bool
 	noWait      bool
@@ -59,6 +63,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.SetOutput(io.Discard)
 
 	c := &o.c
+	f.Var(&c.Transport, "transport", "of a probe (latencydemo probe NAME, or --against NAME); the broker is reached over QUIC")
 	f.IntVar(&c.Payload, "payload", 256, "bytes of a whole message; 0 = the stamp alone (32 bytes); 1-31 are refused")
 	f.IntVar(&c.Batch, "batch", 1, "messages per publish frame")
 	f.IntVar(&c.Fanout, "fanout", 1, "subscribers per stream, each measured")
@@ -103,6 +108,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVar(&o.session, "session", "", "session directory: appends to its records.jsonl, files go to runs/<run_id>/")
 	f.IntVar(&o.repeat, "repeat", 1, "trials of the case, one after another, each with a fresh runner; --out then gets a directory for each")
 	f.BoolVar(&o.sameProcess, "same-process", false, "all trials of --repeat in this runner, so that what one leaves behind meets the next")
+	f.Var(&o.against, "against", "hold the case against this probe: pairs of both, in balanced random order, and their ratios")
+	f.IntVar(&o.pairs, "pairs", 0, "how many pairs of --against; one more comes first and is thrown away")
 	f.BoolVar(&o.noWait, "no-wait", false, "refuse when another measurement runs on this machine, instead of waiting for its end")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved case and settings, run nothing")
 	f.BoolVar(&o.version, "version", false, "print the identity of this build")
@@ -137,8 +144,8 @@ func parseFlags(args, environ []string) (*options, error) {
 		}
 		return nil, usageError(flagHint(f, args), "%w", err)
 	}
-	if f.NArg() > 0 {
-		return nil, usageError("every option starts with --; latencydemo --help lists them", "stray word %q", f.Arg(0))
+	if err := o.readWords(f.Args()); err != nil {
+		return nil, err
 	}
 	if f.Changed("json") && o.jsonOut == "" {
 		return nil, usageError("give a file, or - for stdout", "--json is empty")
@@ -153,6 +160,9 @@ func parseFlags(args, environ []string) (*options, error) {
 		}
 	}
 	if err := o.readRepeat(environ); err != nil {
+		return nil, err
+	}
+	if err := o.readAgainst(); err != nil {
 		return nil, err
 	}
 	if f.Changed("rate") && o.c.Rate <= 0 {
@@ -200,6 +210,24 @@ func parseFlags(args, environ []string) (*options, error) {
 	}
 	o.layers = layers
 	return o, nil
+}
+
+// readWords takes the two words of a probe.
+func (o *options) readWords(words []string) error {
+	switch {
+	case len(words) == 0:
+		return nil
+	case words[0] != workload.ProbeWord:
+		return usageError("every option starts with --; latencydemo --help lists them", "stray word %q", words[0])
+	case len(words) == 1:
+		return usageError("as in: latencydemo probe relay --payload 4096 --batch 64", "probe: which one? raw, relay, echo or echo-relay")
+	case len(words) > 2:
+		return usageError("every option starts with --; latencydemo --help lists them", "stray word %q", words[2])
+	}
+	if err := o.c.Probe.Set(words[1]); err != nil || o.c.Probe == workload.ProbeNone {
+		return usageError("as in: latencydemo probe relay --payload 4096 --batch 64", "probe %q: want raw, relay, echo or echo-relay", words[1])
+	}
+	return nil
 }
 
 // readRepeat checks what concerns several trials and several commands.

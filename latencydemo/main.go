@@ -19,6 +19,7 @@ import (
 	"felix/internal/build"
 	"felix/internal/host"
 	"felix/internal/trial"
+	"felix/internal/workload"
 )
 
 const (
@@ -91,8 +92,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, err)
 	}
+	var held *contest
+	if o.against != workload.ProbeNone {
+		if held, err = newContest(o, plan.Case, stdout, stderr); err != nil {
+			return fail(stderr, err)
+		}
+	}
 	if o.dryRun {
 		printPlan(stdout, plan)
+		if held != nil {
+			fmt.Fprintf(stdout, "against    %s\n", held.probe.Key())
+		}
 		return exitValid
 	}
 	if err := o.checkOutputs(); err != nil {
@@ -103,6 +113,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err)
 	}
 	defer release()
+	if held != nil {
+		return held.run(ctx)
+	}
 	if o.repeat > 1 {
 		return newSequence(o, plan, stdout, stderr).run(ctx)
 	}

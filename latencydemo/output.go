@@ -16,6 +16,7 @@ import (
 	"felix/internal/runrecord"
 	"felix/internal/settings"
 	"felix/internal/trial"
+	"felix/internal/workload"
 	"felix/presets"
 )
 
@@ -87,7 +88,7 @@ func (o *options) write(out *trial.Outcome, stdout io.Writer) error {
 func (o *options) extraDirs(runID string) []string {
 	var dirs []string
 	switch {
-	case o.outDir != "" && o.repeat > 1:
+	case o.outDir != "" && (o.repeat > 1 || o.pairs > 0):
 		dirs = append(dirs, filepath.Join(o.outDir, runID)) // the files of every trial have the same names
 	case o.outDir != "":
 		dirs = append(dirs, o.outDir)
@@ -120,11 +121,16 @@ func helpText() string {
 	b.WriteString(`latencydemo runs one case once over real QUIC and prints what can be believed of it.
 
 usage: latencydemo [flags]
+       latencydemo probe raw|relay|echo|echo-relay [flags]
 
   latencydemo                                    latency: 256 B, acked, closed loop
   latencydemo --payload 4096 --batch 64          throughput, sized past the send window
   latencydemo --rate 20000 --duration 10s        latency at a rate, from the intended time
   latencydemo --repeat 10 --batch 64             the same ten times, and how far the trials can be believed
+  latencydemo probe relay --payload 4096 --batch 64
+                                                 the ceiling: the same load through a minimal relay
+  latencydemo --payload 4096 --batch 64 --against relay --pairs 10
+                                                 the case and its relay in turn, and the ratios
   latencydemo --json -                           the record, one JSON line, on stdout
 
 exit codes: 0 valid; 1 ran, but invalid, failed or interrupted; 2 usage, settings or no broker
@@ -157,7 +163,11 @@ func printPlan(w io.Writer, p *trial.Plan) {
 	fmt.Fprintf(w, "kind       %s\n", p.Case.LatencyKind())
 	fmt.Fprintf(w, "lossless   %s\n", p.Lossless)
 	fmt.Fprintf(w, "sizes      %s\n", sizesText(p))
-	for _, section := range []string{"broker", "client", "transport"} {
+	sections := []string{"broker", "client", "transport"}
+	if p.Case.Probe != workload.ProbeNone {
+		sections = printProbePlan(w, p)
+	}
+	for _, section := range sections {
 		doc := p.Settings.Sections[section]
 		for _, key := range slices.Sorted(maps.Keys(doc)) {
 			fmt.Fprintf(w, "%-10s %s = %v  (%s)\n", section, key, doc[key].Value, doc[key].From)

@@ -21,6 +21,11 @@ func trialLabel(i int) string { return fmt.Sprintf("trial %d", i) }
 // printTrial is the line of one trial of several: what it measured and whether that can be believed. A bare median
 // of trials would hide a slow mode.
 func printTrial(w io.Writer, i int, r *runrecord.Record) {
+	printTrialAs(w, fmt.Sprintf("%-11s", trialLabel(i)), r)
+}
+
+// printTrialAs is printTrial under another label.
+func printTrialAs(w io.Writer, label string, r *runrecord.Record) {
 	var figures string
 	if x := r.Rates; r.Case.Throughput() {
 		figures = "delivered n/a"
@@ -44,14 +49,14 @@ func printTrial(w io.Writer, i int, r *runrecord.Record) {
 		verdict = "INVALID"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-11s %s   %s   size %s   %s", trialLabel(i), figures, verdict, r.SizeGrade, noiseText(r.Host.Noise))
+	fmt.Fprintf(&b, "%s %s   %s   size %s   %s", label, figures, verdict, r.SizeGrade, noiseText(r.Host.Noise))
 	if len(r.Perturbed) > 0 {
 		fmt.Fprintf(&b, "   perturbed by %s", strings.Join(r.Perturbed, ", "))
 	}
 	b.WriteByte('\n')
 	if !r.Interrupted {
 		for _, reason := range r.Reasons {
-			fmt.Fprintf(&b, "%-11s INVALID RUN %s\n", "", reason)
+			fmt.Fprintf(&b, "%*s INVALID RUN %s\n", len(label), "", reason)
 		}
 	}
 	fmt.Fprint(w, b.String())

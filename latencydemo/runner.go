@@ -62,6 +62,16 @@ func obeyParent(stdin io.Reader) (context.Context, func()) {
 
 // without returns args less the flags named, with their values. The args have been parsed: every one is understood.
 func without(f *pflag.FlagSet, args []string, names ...string) []string {
+	return choose(f, args, func(name string) bool { return !slices.Contains(names, name) })
+}
+
+// only returns of args the flags named, with their values.
+func only(f *pflag.FlagSet, args []string, names ...string) []string {
+	return choose(f, args, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// choose returns of args what keep says of the flag's name, or of the word.
+func choose(f *pflag.FlagSet, args []string, keep func(name string) bool) []string {
 	kept := []string{}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -69,11 +79,11 @@ func without(f *pflag.FlagSet, args []string, names ...string) []string {
 		}
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(args[i], "--"), "=")
 		words := args[i : i+1]
-		if fl := f.Lookup(name); fl != nil && !hasValue && fl.NoOptDefVal == "" && i+1 < len(args) {
+		if fl := f.Lookup(name); strings.HasPrefix(args[i], "--") && fl != nil && !hasValue && fl.NoOptDefVal == "" && i+1 < len(args) {
 			i++
 			words = args[i-1 : i+1]
 		}
-		if !slices.Contains(names, name) {
+		if keep(name) {
 			kept = append(kept, words...)
 		}
 	}

@@ -48,6 +48,10 @@ func (s *summary) line(label, format string, args ...any) {
 
 func (s *summary) head() {
 	r := s.r
+	if r.Case.Probe != workload.ProbeNone {
+		s.probeHead()
+		return
+	}
 	s.line("case", "%s", r.Case.Key)
 	policy := "lossless: nothing may be dropped"
 	if r.Case.Policy == workload.PolicyProduction {
@@ -70,10 +74,14 @@ func (s *summary) latency() {
 	} else {
 		s.line("queueing", "queueing delay (NOT per-message latency: the generator keeps the queues full, it grows with them)")
 	}
+	endToEnd, network := latencyNames(s.r)
 	for _, d := range []struct {
 		name string
 		d    *runrecord.Distribution
-	}{{"end to end", l.EndToEnd}, {"network", l.Network}, {"publish delay", l.PublishDelay}, {"ack rtt", l.AckRTT}} {
+	}{{endToEnd, l.EndToEnd}, {network, l.Network}, {"publish delay", l.PublishDelay}, {"ack rtt", l.AckRTT}} {
+		if d.name == "ack rtt" && s.r.Case.Probe.Echo() {
+			continue // the round trip
+		}
 		if d.d == nil || d.name == "network" && s.r.Case.Load != workload.LoadOpen || d.name == "publish delay" && s.r.Case.Load != workload.LoadOpen {
 			continue // equal to end to end, and 0, where intended = sent
 		}
@@ -123,6 +131,7 @@ func (s *summary) rates() {
 	if !s.r.Case.Throughput() {
 		return
 	}
+	s.wire()
 	var parts []string
 	add := func(name string, v *float64) {
 		if v != nil {
@@ -160,10 +169,14 @@ func (s *summary) ledger() {
 		}
 		return fmt.Sprintf("%s %d", name, *n)
 	}
-	s.line("flow", "%s", strings.Join([]string{
+	stations := []string{
 		station("offered", &f.Offered), station("written", f.Written), station("received", f.Received),
 		station("published", f.Published), station("queued", f.Queued), station("sent", f.Sent), station("delivered", &f.Delivered),
-	}, " -> "))
+	}
+	if s.r.Case.Probe != workload.ProbeNone { // what it has not got is no question
+		stations = slices.DeleteFunc(stations, func(text string) bool { return strings.HasSuffix(text, " ?") })
+	}
+	s.line("flow", "%s", strings.Join(stations, " -> "))
 	text := fmt.Sprintf("expected %d = delivered %d + lost %d", c.Expected, c.Delivered, c.Lost)
 	if c.Lost != 0 || c.Unaccounted != 0 {
 		text += fmt.Sprintf(" (dropped: subscriber queue %s, client %s; discarded on close %s; unaccounted %d)", known(c.Dropped.Subscriber), known(c.Dropped.Client), known(c.DiscardedOnClose), c.Unaccounted)

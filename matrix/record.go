@@ -61,7 +61,7 @@ func (s *sitting) substitute(t task, e *ending, what string) *runrecord.Record {
 	}
 	r := &runrecord.Record{
 		Schema: runrecord.Schema, RunID: runrecord.NewSessionID(), StartedAt: e.startedAt.UTC(), DurationNs: int64(e.took),
-		Kind: "case", Command: t.args, Env: measuredEnv(os.Environ()), Rerun: rerun(t.args),
+		Kind: c.Case.Kind(), Command: t.args, Env: measuredEnv(os.Environ()), Rerun: rerun(t.args),
 		Build: s.Build, Host: s.Host, Reasons: []string{"no result: " + e.how(t.timeout)}, Error: &text,
 		SizeGrade: string(workload.GradeNone), Perturbed: []string{}, Warnings: []string{}, Stages: []runrecord.Stage{}, Trimmed: []string{}, Files: []runrecord.File{},
 	}

@@ -35,6 +35,8 @@ func caseFactors(cells []Cell) []factor {
 		return func(c *Cell) string { return of(&c.Case) }
 	}
 	factors := []factor{
+		{name: "probe", usual: workload.ProbeNone.String(), of: text(func(c *runrecord.Case) string { return c.Probe.String() })},
+		{name: "transport", usual: workload.TransportQUIC.String(), of: text(func(c *runrecord.Case) string { return c.Transport.String() })},
 		{name: "payload", of: count(func(c *runrecord.Case) int { return c.Payload })},
 		{name: "batch", of: count(func(c *runrecord.Case) int { return c.Batch })},
 		{name: "fanout", of: count(func(c *runrecord.Case) int { return c.Fanout })},
@@ -88,7 +90,12 @@ func caseFactors(cells []Cell) []factor {
 // otherFactors are what sets cells apart beside the case.
 func otherFactors(cells []Cell) []factor {
 	factors := []factor{
-		{name: "kind", usual: "case", of: func(c *Cell) string { return c.Kind }},
+		{name: "kind", usual: "case", of: func(c *Cell) string {
+			if c.Case.Probe != workload.ProbeNone {
+				return "case" // the factor probe says it
+			}
+			return c.Kind
+		}},
 		{name: "arm", usual: "-", of: func(c *Cell) string { return orDash(c.Arm) }},
 		{name: "commit", of: func(c *Cell) string {
 			if c.Build.Dirty != nil && *c.Build.Dirty {

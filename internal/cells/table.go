@@ -52,9 +52,10 @@ func (t Table) Write(w io.Writer) error {
 	factors = append(factors, configFactors(t.Cells, factors)...)
 	shared, varying := split(t.Cells, factors)
 	caveats := commonCaveats(t.Cells)
+	ceilings := Ceilings(t.Cells)
 	t.head(&p, shared, caveats)
 	for _, s := range sections(t.Cells) {
-		s.named, s.caveats = named, caveats
+		s.named, s.caveats, s.ceilings = named, caveats, ceilings
 		s.write(&p, varying)
 	}
 	t.foot(&p)
@@ -136,6 +137,9 @@ func (t Table) foot(p *page) {
 		"MB/s: 10^6 bytes of payload; msg/s: delivered; CPU s/GB: all processes, per 10^9 bytes delivered; p99, msg/s and CPU are medians.",
 		"publishable: n >= 5, all valid, none noisy, spread < 1.5.",
 	}, " ")
+	if Ceilings(t.Cells) != nil {
+		p.wrapped("", strings.Fields(ceilingLegend), " ")
+	}
 	if len(ranges) > 0 {
 		var at []string
 		for _, n := range slices.Sorted(maps.Keys(ranges)) {
@@ -229,6 +233,7 @@ type section struct {
 	cells      []Cell
 	named      []factor
 	caveats    []Mark
+	ceilings   map[string]string // by the cell's ID; nil: no probe was measured
 }
 
 func sections(cells []Cell) []section {
@@ -399,6 +404,9 @@ func (s *section) figures() []column {
 		columns = append(columns,
 			column{head: "p99", of: func(c *Cell) string { return withUnit(c.P99, c.N) }},
 			column{head: "msg/s", of: func(c *Cell) string { return bare(c.Rate, c.N) }, spare: true})
+	}
+	if s.ceilings != nil {
+		columns = slices.Insert(columns, 1, column{head: "of relay", of: func(c *Cell) string { return s.ceilings[c.ID] }})
 	}
 	return append(columns, column{head: "publishable", of: func(c *Cell) string { return c.verdict(s.caveats) }, left: true})
 }

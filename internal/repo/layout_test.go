@@ -64,6 +64,7 @@ var packageRules = []packageRule{
 	{path: "client", floor: middle, quic: true, imports: []string{"internal/wire", "internal/transport"}},
 	{path: "broker/service", floor: middle, quic: true,
 		imports: []string{"broker", "internal/transport", "internal/settings", "internal/wire"}},
+	{path: "internal/probe", floor: middle, quic: true, imports: []string{"internal/wire", "internal/transport"}},
 	{path: "internal/measure", floor: middle, imports: []string{"internal/runrecord"}},
 	{path: "internal/host", floor: middle, imports: []string{"internal/runrecord"}},
 
@@ -74,7 +75,7 @@ var packageRules = []packageRule{
 	// reads what they count, hence broker.
 	{path: "internal/trial", floor: assembly, quic: true, imports: []string{
 		"broker", "broker/service", "client", "internal/transport", "internal/wire", "internal/settings",
-		"internal/measure", "internal/host", "internal/runrecord", "internal/workload", "internal/build",
+		"internal/measure", "internal/probe", "internal/host", "internal/runrecord", "internal/workload", "internal/build",
 		"presets"}},
 	{path: "internal/verdict", floor: assembly, imports: []string{"internal/stat", "internal/runrecord", "internal/workload"}},
 	// The file of a gate and the text of its verdict: what matrix runs, analysis judges again.

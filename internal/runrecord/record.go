@@ -178,6 +178,10 @@ type Rates struct {
 	SendWindowBytes       int64    `json:"send_window_bytes"`    // W
 	AbsorptionBytes       *int64   `json:"absorption_bytes"`     // all that the path can hold
 	DeliveredGoodputShare *float64 `json:"delivered_share"`      // delivered / expected
+	// WireBytesSent is what every end of every connection sent since the mark, in UDP payload: with two hops each message
+	// is in it twice.
+	WireBytesSent   *int64   `json:"wire_bytes_sent"`
+	WireBytesPerSec *float64 `json:"wire_bytes_per_sec"`
 }
 
 // Latency holds merged distributions; kind says how to read them.
@@ -353,10 +357,45 @@ type Clock struct {
 	DriftNs     int64  `json:"drift_ns"`      // since then, worst of all processes
 }
 
-// Probe is what the run was held against.
+// Probe says what a probe was, or which probe a case was held against.
 type Probe struct {
-	Against string   `json:"against"`
+	// Of a probe. RTT: end_to_end is the round trip of an echo. Unavailable tells for each field that cannot be known
+	// why.
+	Name        string            `json:"name,omitempty"`      // raw | relay | echo | echo-relay
+	Transport   string            `json:"transport,omitempty"` // quic | tls | tcp, of either
+	Hops        int               `json:"hops,omitempty"`
+	RTT         bool              `json:"rtt,omitempty"`
+	Unavailable map[string]string `json:"unavailable,omitempty"`
+
+	// Of a case. Ratio is case to probe in the main figure of this pair, null if the pair was dropped: payload bytes/s,
+	// p50, or with one hop wire bytes/s.
+	Against string   `json:"against,omitempty"`
 	Ratio   *float64 `json:"ratio"`
+	Paired  *Paired  `json:"paired,omitempty"` // in the case's record of the last pair: over all of them
+}
+
+// Paired is what pairs of a case and a probe came to.
+type Paired struct {
+	Pairs          int            `json:"pairs"` // whose trials were both valid
+	DroppedByCase  int            `json:"dropped_by_case"`
+	DroppedByProbe int            `json:"dropped_by_probe"` // where the case was valid
+	Metrics        []PairedMetric `json:"metrics"`
+}
+
+// PairedMetric is one figure of both, by pairs: the ratio case to probe by Hodges and Lehmann on its logarithm, with the
+// exact interval of Wilcoxon's test.
+type PairedMetric struct {
+	Name        string   `json:"name"`
+	Unit        string   `json:"unit"`
+	N           int      `json:"n"` // pairs that have it
+	Ratio       *float64 `json:"ratio"`
+	Low         *float64 `json:"low"`
+	High        *float64 `json:"high"`
+	Coverage    *float64 `json:"coverage"` // of the interval: 0.95 or more, less where n is too small for it
+	Case        *float64 `json:"case"`     // median
+	Probe       *float64 `json:"probe"`
+	CaseSpread  *float64 `json:"case_spread"` // 90th over 10th percentile
+	ProbeSpread *float64 `json:"probe_spread"`
 }
 
 // File is a file beside the records.

@@ -25,7 +25,7 @@ const (
 )
 
 // startBroker starts the broker that the topology says, and returns how clients reach it.
-func (t *trial) startBroker(ctx context.Context) (brokerSide, *access, error) {
+func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 	if x := t.External; x != nil {
 		a := &access{Addr: x.Addr, ServerName: x.ServerName, CAPEM: x.CAPEM, PinSHA256: x.PinSHA256, Tenant: x.Tenant, Token: x.Token, Scopes: t.scopes()}
 		b := &externalBroker{admin: x.Admin}

@@ -37,6 +37,7 @@ func (t *trial) connections(r *runrecord.Record) {
 	// The connection that carries the load, by what it sent: idle ones would hide its state in an average.
 	slices.SortStableFunc(ends, func(a, b *end) int { return int(b.record.BytesSent - a.record.BytesSent) })
 	r.Conns = []runrecord.Conn{}
+	t.wireBytes(r, ends)
 	for i, e := range ends {
 		if i == maxConns {
 			r.Trimmed = append(r.Trimmed, "conns beyond the busiest")
@@ -47,6 +48,22 @@ func (t *trial) connections(r *runrecord.Record) {
 		for name, n := range e.record.SendErrors {
 			t.warn("connection %s: %d send calls failed with %s", e.record.ID, n, name)
 		}
+	}
+}
+
+// wireBytes is what all ends together put on the wire, each hop once. Over TCP nobody tells.
+func (t *trial) wireBytes(r *runrecord.Record, ends []*end) {
+	if !t.overQUIC() || len(ends) == 0 || t.markAt == 0 {
+		return
+	}
+	var n int64
+	for _, e := range ends {
+		n += e.record.BytesSent
+	}
+	r.Rates.WireBytesSent = &n
+	if r.Rates.WindowNs > 0 {
+		perSec := float64(n) / (float64(r.Rates.WindowNs) / 1e9)
+		r.Rates.WireBytesPerSec = &perSec
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"felix/internal/host"
 	"felix/internal/runrecord"
 	"felix/internal/settings"
+	"felix/internal/workload"
 )
 
 // buildAndHost says what was measured, and on what.
@@ -109,6 +110,9 @@ func udpSince(before host.UDP) *runrecord.UDP {
 // queue, the client's own queue on the way out.
 func (t *trial) checkpoints() []runrecord.Checkpoint {
 	out := []runrecord.Checkpoint{}
+	if t.Case.Probe != workload.ProbeNone {
+		return out // it has none of them
+	}
 	if p := t.results.pubs; p != nil && p.Publisher != nil {
 		s := p.Publisher
 		out = append(out,
@@ -160,10 +164,25 @@ func (t *trial) wakeups() []runrecord.Wakeup {
 		}
 		out = append(out, w)
 	}
-	client := func(place string, w client.Wakeups) { add(place, w.Count, w.Items, w.Bytes) }
+	total := func(place string, w client.Wakeups) { add(place, w.Count, w.Items, w.Bytes) }
 	if p := t.results.pubs; p != nil && p.Publisher != nil {
-		client("publish writer", p.Publisher.WriterWakeups)
-		client("ack reader", p.Publisher.AckWakeups)
+		total("publish writer", p.Publisher.WriterWakeups)
+		total("ack reader", p.Publisher.AckWakeups)
+	}
+	if subs := t.results.subs; subs != nil {
+		var all client.Wakeups
+		for _, r := range subs.Receivers {
+			all.Count += r.Stats.Wakeups.Count
+			all.Items += r.Stats.Wakeups.Items
+			all.Bytes += r.Stats.Wakeups.Bytes
+		}
+		total("event reader", all)
+	}
+	if m := t.results.broker; m != nil && m.Relay != nil {
+		add("relay reader", m.Relay.Reads.Count, m.Relay.Reads.Items, m.Relay.Reads.Bytes)
+		if t.Case.Fanout > 1 {
+			add("relay writer", m.Relay.Writes.Count, m.Relay.Writes.Items, m.Relay.Writes.Bytes)
+		}
 	}
 	if now := t.results.counters; now != nil {
 		for _, w := range now.Wakeups {

@@ -18,10 +18,9 @@ import (
 type generator struct {
 	plan    *workload.Case
 	index   int
-	pub     *client.Publisher
+	pub     publisher
 	clock   *measure.Clock
 	sender  *measure.Sender
-	scopes  []wire.Scope
 	streams []int // that it writes to
 	turn    int
 	mode    wire.AckMode
@@ -45,8 +44,8 @@ func (l limit) reached(n, now int64) bool {
 	return n >= l.total || now >= l.deadline && n >= l.min
 }
 
-func newGenerator(c *workload.Case, index int, pub *client.Publisher, clock *measure.Clock, sender *measure.Sender, filler *measure.Filler, scopes []wire.Scope, seed uint64) *generator {
-	g := &generator{plan: c, index: index, pub: pub, clock: clock, sender: sender, scopes: scopes, streams: c.StreamsOf(index), seed: seed}
+func newGenerator(c *workload.Case, index int, pub publisher, clock *measure.Clock, sender *measure.Sender, filler *measure.Filler, seed uint64) *generator {
+	g := &generator{plan: c, index: index, pub: pub, clock: clock, sender: sender, streams: c.StreamsOf(index), seed: seed}
 	switch c.Acks {
 	case workload.AcksPerMessage:
 		g.mode = wire.AckPerMessage
@@ -105,7 +104,7 @@ func (g *generator) publish(ctx context.Context, lim limit) error {
 		}
 		batch := g.sender.Stamp(uint16(stream), payloads, intended, sent)
 		canary.afterStamp(g, sent)
-		ack, err := g.pub.Publish(ctx, g.scopes[stream], payloads, g.mode)
+		ack, err := g.pub.Publish(ctx, stream, payloads, g.mode)
 		if err != nil {
 			g.sender.Unsent(batch, cause(err))
 			return err
@@ -177,7 +176,7 @@ func cause(err error) string {
 
 // outstanding is a publish whose outcome is not known yet.
 type outstanding struct {
-	ack   *client.Ack
+	ack   ack
 	batch measure.Batch
 }
 

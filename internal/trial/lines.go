@@ -7,6 +7,7 @@ import (
 	"felix/client"
 	"felix/internal/host"
 	"felix/internal/measure"
+	"felix/internal/probe"
 	"felix/internal/transport"
 	"felix/internal/wire"
 	"felix/internal/workload"
@@ -44,6 +45,7 @@ type access struct {
 	Tenant     string       `json:"tenant"`
 	Token      string       `json:"token"`
 	Scopes     []wire.Scope `json:"scopes"`
+	Listen     *brokerDoc   `json:"listen,omitempty"` // of one hop: what the subscribers listen with
 }
 
 // The words. mark carries the common time of the mark, stop the milliseconds that closing may take.
@@ -126,6 +128,7 @@ type sideResult struct {
 	Receivers []receiverResult `json:"receivers,omitempty"`
 
 	Broker *broker.Stats `json:"broker,omitempty"`
+	Relay  *probe.Stats  `json:"relay,omitempty"` // since the mark
 
 	Conns []transport.Timeline `json:"conns"`
 	Warn  []string             `json:"warn,omitempty"`

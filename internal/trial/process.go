@@ -51,27 +51,29 @@ func (p *process) result() processResult {
 	}
 }
 
-// runnerName is what the runner's own process holds, by topology.
-func runnerName(t workload.Topology) string {
-	switch t {
-	case workload.TopologySplit:
+// runnerName is what the runner's own process holds.
+func (p *Plan) runnerName() string {
+	switch {
+	case p.Case.Topology == workload.TopologySplit:
 		return "runner"
-	case workload.TopologyInprocess:
+	case p.Case.Topology == workload.TopologyInprocess:
 		return "all"
+	case p.oneHop():
+		return "publisher"
 	}
 	return "clients"
 }
 
 // processOf names the process that a role runs in.
 func (p *Plan) processOf(role string) string {
-	switch p.Case.Topology {
-	case workload.TopologySplit:
-		return role
-	case workload.TopologyInprocess:
-		return "all"
+	if role == "broker" && p.Case.Probe != workload.ProbeNone {
+		role = "relay"
 	}
-	if role == "broker" {
-		return "broker"
+	switch {
+	case p.Case.Topology == workload.TopologyInprocess:
+		return "all"
+	case p.Case.Topology == workload.TopologySplit, p.oneHop(), role == "broker", role == "relay":
+		return role
 	}
 	return "clients"
 }

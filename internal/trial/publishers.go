@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -14,13 +13,11 @@ import (
 	"felix/internal/workload"
 )
 
-// publishers are all publishers of the case as one process has them: one client, one pool of publish streams,
-// a generator each.
+// publishers are all publishers of the case as one process has them, a generator each.
 type publishers struct {
 	plan    *Plan
 	clock   *measure.Clock
-	client  *client.Client
-	pub     *client.Publisher
+	pub     publishing
 	monitor *transport.Monitor
 	gens    []*generator
 	markAt  int64
@@ -31,36 +28,21 @@ type publishers struct {
 func openPublishers(ctx context.Context, p *Plan, a *access, tag uint32, clock *measure.Clock) (*publishers, error) {
 	s := &publishers{plan: p, clock: clock, monitor: transport.NewMonitor(p.Sizes.ConnStats)}
 	var err error
-	if s.client, err = dial(ctx, p, a, "publisher", s.monitor); err != nil {
+	if s.pub, err = connectPublishing(ctx, p, a, s.monitor); err != nil {
 		return nil, err
-	}
-	if s.pub, err = s.client.NewPublisher(ctx); err != nil {
-		return nil, errors.Join(err, s.client.Close(ctx))
 	}
 	filler := measure.NewFiller(p.Sizes.Seed, p.Case.MessageBytes())
 	for i := range p.Case.Publishers {
 		sender, err := measure.NewSender(measure.SenderConfig{Tag: tag, Publisher: uint16(i), Streams: p.Case.Streams, PayloadLen: p.Case.MessageBytes()})
 		if err != nil {
-			return nil, errors.Join(err, s.client.Close(ctx))
+			s.pub.close(ctx)
+			return nil, err
 		}
-		g := newGenerator(&p.Case, i, s.pub, clock, sender, filler, a.Scopes, p.Sizes.Seed)
+		g := newGenerator(&p.Case, i, s.pub.publisher(i), clock, sender, filler, p.Sizes.Seed)
 		g.canary = p.Sizes.Canary
 		s.gens = append(s.gens, g)
 	}
 	return s, nil
-}
-
-// dial connects one role to the broker.
-func dial(ctx context.Context, p *Plan, a *access, role string, monitor *transport.Monitor) (*client.Client, error) {
-	tlsConf, err := transport.ClientTLS(transport.ClientTLSOptions{ServerName: a.ServerName, CAPEM: a.CAPEM, PinSHA256: a.PinSHA256})
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := p.clientConfig(a.Addr, tlsConf, a.Tenant, a.Token, role, monitor)
-	if err != nil {
-		return nil, err
-	}
-	return client.Dial(ctx, cfg)
 }
 
 // Warm-up by default: long enough that MTU discovery and the congestion window settle.
@@ -173,12 +155,7 @@ func (s *publishers) stop(ctx context.Context) (*sideResult, error) {
 	stats := sinceMark(s.pub.Stats(), s.atMark)
 	r.Publisher = &stats
 	r.Conns = s.monitor.Timelines()
-	if err := s.pub.Close(ctx); err != nil {
-		r.Warn = append(r.Warn, fmt.Sprintf("closing the publisher: %v", err))
-	}
-	if err := s.client.Close(ctx); err != nil {
-		r.Warn = append(r.Warn, fmt.Sprintf("closing the publisher's client: %v", err))
-	}
+	r.Warn = append(r.Warn, s.pub.close(ctx)...)
 	for _, g := range s.gens {
 		r.Senders = append(r.Senders, g.sender.Result())
 	}

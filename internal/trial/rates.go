@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"felix/internal/measure"
+	"felix/internal/probe"
 	"felix/internal/runrecord"
 	"felix/internal/workload"
 )
@@ -34,10 +35,10 @@ func (t *trial) sizing() workload.Sizing {
 	}
 }
 
-// brokerConnWindow is the credit that the broker grants a connection: ours as configured, an external one's as
-// --send-window states.
+// brokerConnWindow is the credit that the listening end grants a connection: ours as configured, an external broker's
+// and that of TCP as --send-window states.
 func (t *trial) brokerConnWindow() int64 {
-	if t.External != nil {
+	if t.External != nil || !t.overQUIC() {
 		if t.Sizes.SendWindow > 0 {
 			return t.Sizes.SendWindow
 		}
@@ -47,7 +48,7 @@ func (t *trial) brokerConnWindow() int64 {
 }
 
 func (t *trial) brokerStreamWindow() int64 {
-	if t.External != nil {
+	if t.External != nil || !t.overQUIC() {
 		return t.brokerConnWindow() / 4
 	}
 	return t.BrokerTransport.StreamRecvWindow
@@ -130,13 +131,14 @@ func (t *trial) correctPublished(x *runrecord.Rates, published int64) {
 
 // absorption is all that the path of the slowest subscriber can hold under the effective configuration: client
 // admission, send window, the broker's queue, the subscriber's credit and the sockets. Null where a broker that is
-// not ours is part of it.
+// not ours, or TCP, is part of it.
 func (t *trial) absorption(window int64) *int64 {
-	if t.External != nil {
+	if t.External != nil || !t.overQUIC() {
 		return nil
 	}
 	perConn := (t.Case.Subscribers() + t.Case.SubConns - 1) / t.Case.SubConns
 	credit := min(t.Transport.ConnRecvWindow, int64(perConn)*t.Transport.StreamRecvWindow)
+	admission := t.Client.PublishInflightBytes
 	queue := min(t.Broker.SubscriberQueueMaxBytes, int64(t.Broker.SubscriberQueueCapacity)*int64(t.Case.Batch*t.Case.MessageBytes()))
 	sockets := int64(0)
 	for _, s := range t.sockets() {
@@ -144,7 +146,13 @@ func (t *trial) absorption(window int64) *int64 {
 			sockets += int64(*s.RecvBufferBytes)
 		}
 	}
-	n := t.Client.PublishInflightBytes + window + queue + credit + sockets
+	if t.Case.Probe != workload.ProbeNone {
+		admission, queue = 0, probe.Holds(t.Case.Fanout, t.Case.Batch*(t.Case.MessageBytes()+4))
+		if t.oneHop() {
+			queue = 0
+		}
+	}
+	n := admission + window + queue + credit + sockets
 	return &n
 }
 

@@ -21,7 +21,7 @@ const maxIntervals = 100
 // record makes the record of what happened, and the merged measurements, nil if there are none.
 func (t *trial) record() (*runrecord.Record, *measure.Merged) {
 	r := &runrecord.Record{
-		Schema: runrecord.Schema, RunID: uuid.Must(uuid.NewV7()).String(), StartedAt: t.started.UTC(), Kind: "case",
+		Schema: runrecord.Schema, RunID: uuid.Must(uuid.NewV7()).String(), StartedAt: t.started.UTC(), Kind: t.Case.Kind(),
 		Case: t.caseRecord(), Command: t.Args, Env: recordedEnv(os.Environ()), Rerun: rerun(t.Args),
 		Lossless: t.Lossless, Interrupted: t.interrupted, SizeGrade: string(workload.GradeNone),
 		Perturbed: []string{}, Stages: []runrecord.Stage{}, Trimmed: []string{}, Files: []runrecord.File{},
@@ -39,6 +39,7 @@ func (t *trial) record() (*runrecord.Record, *measure.Merged) {
 	t.connections(r)
 	t.costs(r)
 	r.Config = t.configRecord()
+	t.probeRecord(r)
 	for _, side := range []*sideResult{t.results.broker, t.results.subs, t.results.pubs} {
 		if side != nil {
 			t.warnings = append(t.warnings, side.Warn...)
@@ -292,6 +293,10 @@ func (t *trial) flow(m measure.Merged) runrecord.Flow {
 		written := int64(p.Publisher.Written)
 		f.Written = &written
 	}
+	if m := t.results.broker; m != nil && m.Relay != nil {
+		received, sent := int64(m.Relay.ReceivedMsgs), int64(m.Relay.SentMsgs)
+		f.Received, f.Sent = &received, &sent
+	}
 	if now, was := t.results.counters, t.base; now != nil && was != nil {
 		since := func(now, was uint64) *int64 {
 			n := int64(now) - int64(was)
@@ -332,6 +337,9 @@ func (t *trial) latency(r *runrecord.Record, m measure.Merged) {
 	r.Latency.Network = distribution(m.Network)
 	r.Latency.PublishDelay = distribution(m.PublishDelay)
 	r.Latency.AckRTT = distribution(m.AckRTT)
+	if t.Case.Probe.Echo() { // the round trip; what the other end saw is network
+		r.Latency.EndToEnd = r.Latency.AckRTT
+	}
 }
 
 // distribution is nil for no samples.

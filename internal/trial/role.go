@@ -31,7 +31,7 @@ func Role(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, i
 		return 0, false
 	}
 	if len(args) != 2 {
-		fmt.Fprintln(stderr, "role: want one name: broker, publisher or subscriber")
+		fmt.Fprintln(stderr, "role: want one name: broker, relay, publisher or subscriber")
 		return 2, true
 	}
 	// A terminal sends Ctrl-C to the whole group; the runner alone decides what it means.
@@ -123,6 +123,12 @@ func (r *role) open(ctx context.Context) (part, *readyLine, error) {
 			return nil, nil, err
 		}
 		return brokerPart{b, r.proc}, &readyLine{Addr: b.addr(), Admin: b.admin()}, nil
+	case "relay":
+		relay, err := openRelay(r.plan, *r.doc.Broker)
+		if err != nil {
+			return nil, nil, err
+		}
+		return relayPart{relay, r.proc}, &readyLine{Addr: relay.relay.Addr()}, nil
 	case "publisher":
 		s, err := openPublishers(ctx, r.plan, r.doc.Access, r.doc.Tag, r.proc.clock)
 		if err != nil {
@@ -134,9 +140,9 @@ func (r *role) open(ctx context.Context) (part, *readyLine, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return subscriberPart{s, r.proc}, &readyLine{}, nil
+		return subscriberPart{s, r.proc}, &readyLine{Addr: s.system.addr()}, nil
 	}
-	return nil, nil, fmt.Errorf("role %q: want broker, publisher or subscriber", r.name)
+	return nil, nil, fmt.Errorf("role %q: want broker, relay, publisher or subscriber", r.name)
 }
 
 // serve answers words until stop, SIGTERM or the end of stdin, then closes the part and prints its result.
@@ -279,3 +285,21 @@ func (p brokerPart) answer(ctx context.Context, word string, at int64) doneLine 
 }
 
 func (p brokerPart) progress() *sideProgress { return nil }
+
+type relayPart struct {
+	*localRelay
+	proc *process
+}
+
+func (p relayPart) answer(ctx context.Context, word string, at int64) doneLine {
+	switch word {
+	case wordMark:
+		p.proc.mark()
+		return doneOf(word, nil, p.mark(ctx, at))
+	case wordCounters:
+		return doneOf(word, nil, nil)
+	}
+	return doneOf(word, nil, errUnknownWord)
+}
+
+func (p relayPart) progress() *sideProgress { return nil }

@@ -40,13 +40,6 @@ type publisherSide interface {
 	end()
 }
 
-type brokerSide interface {
-	mark(ctx context.Context, at int64) error
-	counters(ctx context.Context) (*broker.Stats, error) // nil without an error: they cannot be known
-	stop(ctx context.Context) (*sideResult, error)
-	dead() <-chan struct{}
-}
-
 func (s *publishers) dead() <-chan struct{}  { return nil }
 func (s *subscribers) dead() <-chan struct{} { return nil }
 
@@ -61,7 +54,7 @@ type trial struct {
 	// externalConfig is what the admin page of a broker that is not ours says of its settings; nil if there is none.
 	externalConfig map[string]settings.Document
 
-	broker brokerSide
+	broker middle
 	subs   side
 	pubs   publisherSide
 
@@ -94,7 +87,7 @@ type results struct {
 // marked interrupted. The error is of a trial that could not be set up: a *UsageError where the user can change
 // that. A record comes with every run that got as far as its processes.
 func Run(ctx context.Context, p *Plan) (*Outcome, error) {
-	t := &trial{Plan: p, started: time.Now(), proc: newProcess(runnerName(p.Case.Topology))}
+	t := &trial{Plan: p, started: time.Now(), proc: newProcess(p.runnerName())}
 	var tag [4]byte
 	_, _ = rand.Read(tag[:]) // never fails
 	t.tag = binary.BigEndian.Uint32(tag[:])
@@ -118,34 +111,47 @@ func Run(ctx context.Context, p *Plan) (*Outcome, error) {
 func (t *trial) setUp(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if t.broker, t.access, err = t.startBroker(ctx); err != nil {
+	if t.broker, t.access, err = t.startMiddle(ctx); err != nil {
 		return err
 	}
 	split := t.Case.Topology == workload.TopologySplit
-	if split {
-		c, _, err := startChild(ctx, t.Plan, "subscriber", t.clientDoc())
+	// Of one hop the receiving end is the other process.
+	if split || t.oneHop() && t.Case.Topology == workload.TopologyProcesses {
+		c, ready, err := startChild(ctx, t.Plan, "subscriber", t.clientDoc())
 		if err != nil {
 			return fmt.Errorf("subscribers: %w", err)
 		}
 		t.subs = remoteSubscribers{c}
-		c, _, err = startChild(ctx, t.Plan, "publisher", t.clientDoc())
+		t.reach(ready.Addr)
+	} else {
+		subs, err := openSubscribers(ctx, t.Plan, t.access, t.tag, t.proc.clock)
+		if err != nil {
+			return setUpError(err)
+		}
+		t.subs = subs
+		t.reach(subs.system.addr())
+	}
+	if split {
+		c, _, err := startChild(ctx, t.Plan, "publisher", t.clientDoc())
 		if err != nil {
 			return fmt.Errorf("publishers: %w", err)
 		}
 		t.pubs = remotePublishers{c}
 		return nil
 	}
-	subs, err := openSubscribers(ctx, t.Plan, t.access, t.tag, t.proc.clock)
-	if err != nil {
-		return setUpError(err)
-	}
-	t.subs = subs
 	pubs, err := openPublishers(ctx, t.Plan, t.access, t.tag, t.proc.clock)
 	if err != nil {
 		return setUpError(err)
 	}
 	t.pubs = pubs
 	return nil
+}
+
+// reach tells the publishers where the subscribers of one hop listen, "" with a middle between.
+func (t *trial) reach(addr string) {
+	if addr != "" {
+		t.access.Addr, t.access.Listen = addr, nil
+	}
 }
 
 func (t *trial) clientDoc() roleDoc {

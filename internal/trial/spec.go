@@ -148,7 +148,7 @@ func (p *Plan) shallow() string {
 	c := p.Case
 	deep := int64(c.Inflight) * int64(c.Publishers)
 	fit := p.Client.PublishInflightBytes / int64(c.Batch*(c.MessageBytes()+4))
-	if c.Load != workload.LoadClosed || c.Inflight == 1 || deep <= fit {
+	if c.Load != workload.LoadClosed || c.Inflight == 1 || deep <= fit || c.Probe != workload.ProbeNone {
 		return ""
 	}
 	return fmt.Sprintf("of %d batches in flight only %d fit into publish_inflight_bytes of %s: the loop is shallower than it says; raise it with --client-set", deep, fit, settings.FormatSize(p.Client.PublishInflightBytes))
@@ -309,6 +309,9 @@ func under(c workload.Case, profile presets.Profile) ([]settings.Layer, error) {
 // lossless says what the effective configuration promises. The ingress of today's broker always waits, so what is
 // left are the two subscriber queues.
 func (p *Plan) lossless() runrecord.Lossless {
+	if p.Case.Probe != workload.ProbeNone {
+		return runrecord.LosslessYes
+	}
 	policy := p.Broker.SubscriberQueuePolicy
 	if p.External != nil {
 		policy = "" // unless its admin page tells

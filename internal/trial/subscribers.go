@@ -12,14 +12,13 @@ import (
 	"felix/client"
 	"felix/internal/measure"
 	"felix/internal/transport"
-	"felix/internal/wire"
 )
 
 // subscribers are all subscriptions of the case as one process has them.
 type subscribers struct {
 	plan    *Plan
 	clock   *measure.Clock
-	client  *client.Client
+	system  subscribing
 	monitor *transport.Monitor
 	subs    []*subscriber
 	wg      sync.WaitGroup
@@ -27,27 +26,28 @@ type subscribers struct {
 }
 
 type subscriber struct {
-	sub    *client.Subscription
+	sub    subscription
 	recv   *measure.Receiver
 	stream int
+	atMark client.Wakeups
 	err    atomic.Pointer[error] // why it ended, if not by us
 }
 
 // openSubscribers connects and subscribes all: fanout times to each stream.
 func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock *measure.Clock) (_ *subscribers, err error) {
 	s := &subscribers{plan: p, clock: clock, monitor: transport.NewMonitor(p.Sizes.ConnStats)}
-	if s.client, err = dial(ctx, p, a, "subscriber", s.monitor); err != nil {
+	if s.system, err = connectSubscribing(ctx, p, a, s.monitor); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.client.Close(ctx))
+			err = errors.Join(err, s.system.close(ctx))
 		}
 	}()
 	filler := measure.NewFiller(p.Sizes.Seed, p.Case.MessageBytes())
-	for stream, scope := range a.Scopes {
+	for stream := range p.Case.Streams {
 		for i := range p.Case.Fanout {
-			sub, err := s.client.Subscribe(ctx, scope, client.SubscribeOptions{Start: wire.Start{}})
+			sub, err := s.system.subscribe(ctx, stream, i)
 			if err != nil {
 				return nil, fmt.Errorf("subscriber %d.%d: %w", stream, i, err)
 			}
@@ -71,7 +71,7 @@ func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock 
 // receive records everything until the subscription ends. Between Next and the record there is one clock reading.
 func (s *subscriber) receive(ctx context.Context, clock *measure.Clock) {
 	for {
-		events, err := s.sub.Next(ctx)
+		payloads, err := s.sub.next(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 				if errors.Is(err, io.EOF) {
@@ -81,13 +81,14 @@ func (s *subscriber) receive(ctx context.Context, clock *measure.Clock) {
 			}
 			return
 		}
-		s.recv.RecordBatch(events.Payloads, clock.Now())
+		s.recv.RecordBatch(payloads, clock.Now())
 	}
 }
 
 func (s *subscribers) mark(_ context.Context, at int64) error {
 	for _, sub := range s.subs {
 		sub.recv.Mark(at)
+		sub.atMark = sub.sub.Stats().Wakeups
 	}
 	s.monitor.Mark()
 	return nil
@@ -115,13 +116,15 @@ func (s *subscribers) stop(ctx context.Context) (*sideResult, error) {
 			ReceiverResult: sub.recv.Result(), Subscription: sub.sub.ID(), LocalAddr: sub.sub.LocalAddr(),
 			Stream: sub.stream, Stats: sub.sub.Stats(),
 		}
+		w, was := &res.Stats.Wakeups, sub.atMark
+		w.Count, w.Items, w.Bytes = w.Count-was.Count, w.Items-was.Items, w.Bytes-was.Bytes
 		if err := sub.err.Load(); err != nil {
 			res.Err = (*err).Error()
 		}
 		r.Receivers = append(r.Receivers, res)
 	}
-	if err := s.client.Close(ctx); err != nil {
-		r.Warn = append(r.Warn, fmt.Sprintf("closing the subscribers' client: %v", err))
+	if err := s.system.close(ctx); err != nil {
+		r.Warn = append(r.Warn, fmt.Sprintf("closing the subscribers: %v", err))
 	}
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"felix/internal/runrecord"
+	"felix/internal/workload"
 )
 
 // The arms of a gate.
@@ -146,7 +147,7 @@ func CellName(r *runrecord.Record, armFactors ...string) string {
 		factor, _, _ := strings.Cut(w, "=")
 		return slices.Contains(armFactors, factor)
 	})
-	if r.Kind != "" && r.Kind != "case" && r.Kind != SentinelKind {
+	if r.Kind != "" && r.Kind != "case" && r.Kind != SentinelKind && r.Case.Probe == workload.ProbeNone {
 		words = slices.Insert(words, 0, r.Kind)
 	}
 	return strings.Join(words, " ")

@@ -21,6 +21,8 @@ const MaxPayload = 16<<20 - 1024
 // Case is one workload, every factor by its flag's name. Resolve fills what is zero and refuses nonsense; the
 // comments give the meaning of zero before that.
 type Case struct {
+	Probe             Probe             `json:"probe,omitempty"`      // in place of the broker; zero = none
+	Transport         Transport         `json:"transport,omitempty"`  // of a probe; zero = QUIC
 	Payload           int               `json:"payload"`              // bytes of a whole message; 0 = the stamp alone (32 bytes)
 	Batch             int               `json:"batch"`                // messages per publish frame; 0 = 1
 	Fanout            int               `json:"fanout"`               // subscribers per stream; 0 = 1
@@ -88,6 +90,10 @@ func (c Case) Resolve() (Case, error) {
 	}
 	if math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0) || c.Rate < 0 {
 		return c, fmt.Errorf("--rate %v: want messages per second, more than 0", c.Rate)
+	}
+	var err error
+	if c, err = c.resolveProbe(); err != nil {
+		return c, err
 	}
 	if c.Acks == AcksAuto {
 		c.Acks = AcksNone
@@ -168,6 +174,12 @@ func (c Case) Key() string {
 		}
 		b.WriteString(name + "=" + v)
 	}
+	if c.Probe != ProbeNone {
+		add("probe", c.Probe.String())
+	}
+	if c.Transport != TransportQUIC {
+		add("transport", c.Transport.String())
+	}
 	add("payload", strconv.Itoa(c.Payload))
 	add("batch", strconv.Itoa(c.Batch))
 	add("fanout", strconv.Itoa(c.Fanout))
@@ -184,7 +196,7 @@ func (c Case) Key() string {
 		{"inflight", c.Inflight, 1},
 		{"publishers", c.Publishers, 1},
 		{"streams", c.Streams, 1},
-		{"pub_conns", c.PubConns, 1},
+		{"pub_conns", c.PubConns, c.defaultPubConns()},
 		{"pub_streams_per_conn", c.PubStreamsPerConn, 1},
 		{"sub_conns", c.SubConns, c.Subscribers()},
 	} {

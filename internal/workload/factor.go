@@ -22,6 +22,8 @@ type factor struct {
 
 // caseFactors lists every factor but the settings, in the order of Case.
 var caseFactors = []factor{
+	choice("probe", func(c *Case) *Probe { return &c.Probe }),
+	choice("transport", func(c *Case) *Transport { return &c.Transport }),
 	{"payload", setPayload, func(c *Case) string { return strconv.Itoa(c.Payload) }},
 	count("batch", func(c *Case) *int { return &c.Batch }),
 	count("fanout", func(c *Case) *int { return &c.Fanout }),

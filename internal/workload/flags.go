@@ -9,11 +9,20 @@ import (
 // DefaultPayload is latencydemo's --payload, in bytes; a Case has none, its zero is the stamp alone.
 const DefaultPayload = 256
 
-// Flags lists the flags of latencydemo that mean the resolved case, without those at their default: given to it
+// ProbeWord stands before the name of a probe on latencydemo's command line.
+const ProbeWord = "probe"
+
+// Flags lists the words and flags of latencydemo that mean the resolved case, without those at their default: given to it
 // alone they resolve to this case again. A case of a running broker needs the flags that name it besides.
 func (c Case) Flags() []string {
 	var f []string
 	add := func(name, value string) { f = append(f, "--"+name, value) }
+	if c.Probe != ProbeNone {
+		f = append(f, ProbeWord, c.Probe.String())
+	}
+	if c.Transport != TransportQUIC {
+		add("transport", c.Transport.String())
+	}
 	for _, x := range []struct {
 		flag   string
 		v, def int
@@ -49,7 +58,7 @@ func (c Case) Flags() []string {
 		{"inflight", c.Inflight, 1},
 		{"publishers", c.Publishers, 1},
 		{"streams", c.Streams, 1},
-		{"pub-conns", c.PubConns, 1},
+		{"pub-conns", c.PubConns, c.defaultPubConns()},
 		{"pub-streams-per-conn", c.PubStreamsPerConn, 1},
 		{"sub-conns", c.SubConns, c.Subscribers()},
 	} {

@@ -26,11 +26,13 @@ func FromCells(session string, list []cells.Cell, names map[string]string) ([]Ce
 	var errs []error
 	out := make([]Cell, 0, len(list))
 	extras := distinguish(list)
+	ceilings := cells.Ceilings(list)
 	for i := range list {
 		c, err := fromCell(session, &list[i], names, extras[i])
 		if err != nil {
 			errs = append(errs, err)
 		}
+		c.addCeiling(ceilings[list[i].ID])
 		out = append(out, c)
 	}
 	return out, errors.Join(errs...)
@@ -48,6 +50,10 @@ func SourceOf(session string, b *runrecord.Build, host string) Source {
 // ShapeOf says how a case makes its load.
 func ShapeOf(c *workload.Case) Shape {
 	s := Shape{Queueing: c.LatencyKind() == workload.KindQueueingDelay}
+	if c.Probe.Echo() {
+		s.Load = fmt.Sprintf("round trips of an echo, %d in flight", c.Inflight)
+		return s
+	}
 	switch c.Load {
 	case workload.LoadOpen:
 		s.Load = fmt.Sprintf("open loop, %s msg/s, %s arrivals", metric(c.Rate), c.Arrival)
@@ -61,6 +67,24 @@ func ShapeOf(c *workload.Case) Shape {
 	return s
 }
 
+// probeFactor tells a ceiling from what is held against it.
+const probeFactor = "probe"
+
+// addCeiling puts how the cell stands to its relay before the marks of its row.
+func (c *Cell) addCeiling(text string) {
+	switch text {
+	case "", "-", "n/a":
+		return
+	case "ceiling", "one hop":
+	default:
+		text += " of relay"
+	}
+	if c.Marks != "" {
+		text += ", " + c.Marks
+	}
+	c.Marks = text
+}
+
 // distinguish gives cells of one case what else tells them apart: arm, build, configuration.
 func distinguish(list []cells.Cell) [][]Factor {
 	out := make([][]Factor, len(list))
@@ -71,7 +95,7 @@ func distinguish(list []cells.Cell) [][]Factor {
 		builds[buildOf(c)] = true
 		var f []Factor
 		add := func(name, level string) { f = append(f, Factor{name, level}) }
-		if c.Kind != "" && c.Kind != "case" {
+		if c.Kind != "" && c.Kind != "case" && c.Case.Probe == workload.ProbeNone {
 			add("probe", c.Kind)
 		}
 		if c.Arm != "" {
@@ -120,6 +144,9 @@ func fromCell(session string, c *cells.Cell, names map[string]string, extra []Fa
 		out.BytesPerSec = valueOf(c, cells.Figure{Median: math.NaN(), Low: math.NaN(), High: math.NaN(), N: c.N})
 	}
 	out.Factors = append(factorsOf(cmp.Or(names[c.Key], c.Key), c.Case.Payload), extra...)
+	if c.Case.Probe != workload.ProbeNone && out.level(probeFactor) == "" {
+		out.Factors = append(out.Factors, Factor{probeFactor, c.Case.Probe.String()})
+	}
 	for _, m := range c.Marks {
 		out.Marks += string(m) + ", "
 	}

@@ -97,7 +97,7 @@ func nameOf(c *cells.Cell, base, head Side) string {
 	if b != "" && h != "" && b != h {
 		name = c.Key
 	}
-	if c.Kind != "" && c.Kind != "case" {
+	if c.Kind != "" && c.Kind != "case" && !strings.Contains(name, "probe=") {
 		name = "probe=" + c.Kind + " " + name
 	}
 	if len(c.Perturbed) > 0 {

@@ -94,7 +94,7 @@ func (s *Set) names() []string {
 		if name == "" {
 			name = c.Key
 		}
-		if c.Kind != "" && c.Kind != "case" {
+		if c.Kind != "" && c.Kind != "case" && !strings.Contains(name, "probe=") {
 			name = "probe=" + c.Kind + " " + name
 		}
 		if c.Arm != "" {

@@ -1,0 +1,171 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"felix/broker"
+	"felix/client"
+	"felix/internal/transport"
+	"felix/internal/wire"
+	"felix/internal/workload"
+)
+
+// What a trial measures it reaches through the interfaces below and through nothing else: our broker with our client
+// implements them, and so do the probes. Generators, receivers, phases, ledger and record are the same for all.
+
+// middle is what stands between publishers and subscribers: a broker, a relay, or with one hop nothing.
+type middle interface {
+	mark(ctx context.Context, at int64) error
+	counters(ctx context.Context) (*broker.Stats, error) // nil without an error: they cannot be known
+	stop(ctx context.Context) (*sideResult, error)
+	dead() <-chan struct{} // closed when its process has ended; nil for one of this process
+}
+
+// startMiddle starts what the case has between the clients, and returns how they reach it.
+func (t *trial) startMiddle(ctx context.Context) (middle, *access, error) {
+	if t.Case.Probe != workload.ProbeNone {
+		return t.startProbe(ctx)
+	}
+	return t.startBroker(ctx)
+}
+
+// publisher publishes for the generators of one process, all of them or one.
+type publisher interface {
+	// Publish hands a batch to the system, blocking while that pushes back, until ctx is done. The payloads may be reused
+	// when it returns. An error means that nothing was accepted.
+	Publish(ctx context.Context, stream int, payloads [][]byte, mode wire.AckMode) (ack, error)
+}
+
+// ack is the outcome of one Publish: when the system answered or, unacked, took it.
+type ack interface {
+	At() time.Time // zero while it is not known
+	Wait(ctx context.Context) error
+}
+
+// publishing is the publishing end of a system in one process.
+type publishing interface {
+	publisher(index int) publisher
+	// Flush returns when everything published has been answered or written. Generators must rest.
+	Flush(ctx context.Context) error
+	Stats() client.PublisherStats
+	// close waits until the system has read everything; what cannot be is a warning.
+	close(ctx context.Context) (warnings []string)
+}
+
+// subscription is one subscriber of a system.
+type subscription interface {
+	// next returns the messages of the next frame, valid until the following call, blocking until one arrives or ctx is
+	// done. After the end it returns net.ErrClosed or the reason.
+	next(ctx context.Context) ([][]byte, error)
+	ID() uint64 // of the subscription in the middle's counters
+	LocalAddr() string
+	Stats() client.SubscriptionStats
+}
+
+// subscribing is the receiving end of a system in one process.
+type subscribing interface {
+	// subscribe returns the i-th subscription of a stream; everything published from then on is due to it.
+	subscribe(ctx context.Context, stream, i int) (subscription, error)
+	close(ctx context.Context) error
+	addr() string // where publishers reach it; "" if they reach a middle
+}
+
+// connectPublishing connects the publishers of this process.
+func connectPublishing(ctx context.Context, p *Plan, a *access, monitor *transport.Monitor) (publishing, error) {
+	if p.Case.Probe != workload.ProbeNone {
+		return connectProbePublishing(ctx, p, a, monitor)
+	}
+	c, err := dial(ctx, p, a, "publisher", monitor)
+	if err != nil {
+		return nil, err
+	}
+	pub, err := c.NewPublisher(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.Close(ctx))
+	}
+	return felixPublishing{pub, c, a.Scopes}, nil
+}
+
+// connectSubscribing connects the subscribers of this process.
+func connectSubscribing(ctx context.Context, p *Plan, a *access, monitor *transport.Monitor) (subscribing, error) {
+	if p.Case.Probe != workload.ProbeNone {
+		return connectProbeSubscribing(ctx, p, a, monitor)
+	}
+	c, err := dial(ctx, p, a, "subscriber", monitor)
+	if err != nil {
+		return nil, err
+	}
+	return felixSubscribing{c, a.Scopes}, nil
+}
+
+// dial connects one role to the broker.
+func dial(ctx context.Context, p *Plan, a *access, role string, monitor *transport.Monitor) (*client.Client, error) {
+	tlsConf, err := transport.ClientTLS(transport.ClientTLSOptions{ServerName: a.ServerName, CAPEM: a.CAPEM, PinSHA256: a.PinSHA256})
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := p.clientConfig(a.Addr, tlsConf, a.Tenant, a.Token, role, monitor)
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(ctx, cfg)
+}
+
+// felixPublishing is our client's pool, which all publishers share.
+type felixPublishing struct {
+	*client.Publisher
+	client *client.Client
+	scopes []wire.Scope
+}
+
+func (f felixPublishing) publisher(int) publisher { return felixPublisher{f.Publisher, f.scopes} }
+
+func (f felixPublishing) close(ctx context.Context) (warnings []string) {
+	if err := f.Close(ctx); err != nil {
+		warnings = append(warnings, fmt.Sprintf("closing the publisher: %v", err))
+	}
+	if err := f.client.Close(ctx); err != nil {
+		warnings = append(warnings, fmt.Sprintf("closing the publisher's client: %v", err))
+	}
+	return warnings
+}
+
+type felixPublisher struct {
+	pool   *client.Publisher
+	scopes []wire.Scope
+}
+
+func (f felixPublisher) Publish(ctx context.Context, stream int, payloads [][]byte, mode wire.AckMode) (ack, error) {
+	a, err := f.pool.Publish(ctx, f.scopes[stream], payloads, mode)
+	if err != nil {
+		return nil, err // and no ack that is not nil
+	}
+	return a, nil
+}
+
+type felixSubscribing struct {
+	client *client.Client
+	scopes []wire.Scope
+}
+
+func (f felixSubscribing) subscribe(ctx context.Context, stream, _ int) (subscription, error) {
+	s, err := f.client.Subscribe(ctx, f.scopes[stream], client.SubscribeOptions{Start: wire.Start{}})
+	if err != nil {
+		return nil, err
+	}
+	return felixSubscription{s}, nil
+}
+
+func (f felixSubscribing) addr() string { return "" }
+
+func (f felixSubscribing) close(ctx context.Context) error { return f.client.Close(ctx) }
+
+type felixSubscription struct{ *client.Subscription }
+
+func (f felixSubscription) next(ctx context.Context) ([][]byte, error) {
+	events, err := f.Next(ctx)
+	return events.Payloads, err
+}

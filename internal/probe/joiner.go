@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"net"
 	"sync"
 
 	"felix/internal/wire"
@@ -37,6 +38,9 @@ func newJoiner(o *outlet) *joiner {
 func (j *joiner) publish(ctx context.Context, frame *wire.EventBatch) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.stopped {
+		return net.ErrClosed
+	}
 	if err := j.wait(ctx, func() bool { return len(j.buf) == 0 || len(j.buf)+frame.FrameLen() <= joinBytes }); err != nil {
 		return err
 	}

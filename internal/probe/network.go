@@ -101,6 +101,9 @@ type listener struct {
 	tcp    net.Listener
 	tls    *tls.Config // nil: none
 
+	once     sync.Once
+	closeErr error
+
 	wg     sync.WaitGroup // of accept loops and handlers
 	mu     sync.Mutex
 	closed bool
@@ -191,20 +194,21 @@ func (l *listener) serveTCP(c *net.TCPConn) {
 	l.handle(s)
 }
 
-// close stops accepting, ends every connection and waits for the handlers.
+// close stops accepting, ends every connection and waits for the handlers. A second call returns what the first did.
 func (l *listener) close() error {
-	var err error
-	if l.quic != nil {
-		err = l.quic.Close()
-	} else {
-		err = l.tcp.Close()
-		l.mu.Lock()
-		l.closed = true
-		for c := range l.open {
-			_ = c.Close() // its handler notices
+	l.once.Do(func() {
+		if l.quic != nil {
+			l.closeErr = l.quic.Close()
+		} else {
+			l.closeErr = l.tcp.Close()
+			l.mu.Lock()
+			l.closed = true
+			for c := range l.open {
+				_ = c.Close() // its handler notices
+			}
+			l.mu.Unlock()
 		}
-		l.mu.Unlock()
-	}
-	l.wg.Wait()
-	return err
+		l.wg.Wait()
+	})
+	return l.closeErr
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type PublishersConfig struct {
 type Publishers struct {
 	dial *dialer
 	all  []*Publisher
+	once sync.Once
+	err  error // of Close
 }
 
 // OpenPublishers connects every stream of every publisher.
@@ -80,12 +83,15 @@ func (p *Publishers) Flush(ctx context.Context) error {
 }
 
 // Close flushes, ends every stream and waits until the other side says that it has read all of it, or ctx is done.
-// Then it closes the connections.
+// Then it closes the connections. A second call returns what the first did.
 func (p *Publishers) Close(ctx context.Context) error {
-	defer p.abort()
-	var errs []error
-	p.each(func(o *outlet) { errs = append(errs, o.finish(ctx)) })
-	return errors.Join(errs...)
+	p.once.Do(func() {
+		var errs []error
+		p.each(func(o *outlet) { errs = append(errs, o.finish(ctx)) })
+		p.abort()
+		p.err = errors.Join(errs...)
+	})
+	return p.err
 }
 
 // PublisherStats are the totals of all publishers of a process.

@@ -201,19 +201,26 @@ func (s *relaySub) end() { s.once.Do(func() { close(s.gone) }) }
 // serveSubscriber holds a subscriber until its stream ends: it says nothing, or sends back what it gets.
 func (r *Relay) serveSubscriber(g *group, s stream) {
 	sub := &relaySub{relay: r, stream: s, gone: make(chan struct{})}
-	var writer sync.WaitGroup
 	if r.cfg.Fanout > 1 {
 		sub.queue = make(chan chunk, relayQueue)
-		writer.Go(sub.writeLoop)
 	}
+	var writer sync.WaitGroup
 	defer writer.Wait()
 	defer s.cancel() // ends a write that is blocked, before the writer is waited for
 	defer sub.end()
-	if ready(s) != nil {
+	// What is published once the subscriber knows that it is one is due to it: it joins before it is told, and nothing is
+	// written to it in between.
+	sub.mu.Lock()
+	g.add(sub)
+	err := ready(s)
+	sub.mu.Unlock()
+	defer g.remove(sub)
+	if err != nil {
 		return
 	}
-	g.add(sub)
-	defer g.remove(sub)
+	if sub.queue != nil {
+		writer.Go(sub.writeLoop)
+	}
 	if !r.cfg.Echo {
 		_, _ = io.Copy(io.Discard, s) // ends with the subscriber
 		return

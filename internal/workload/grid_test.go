@@ -334,12 +334,12 @@ func TestSetAfterOnly(t *testing.T) {
 // here.
 func TestEveryFieldOfCaseIsAFactor(t *testing.T) {
 	levels := map[string]string{
-		"payload": "512", "batch": "8", "fanout": "3", "load": "flood", "rate": "100", "arrival": "poisson", "acks": "per_batch",
+		"probe": "relay", "transport": "tls", "payload": "512", "batch": "8", "fanout": "3", "load": "flood", "rate": "100", "arrival": "poisson", "acks": "per_batch",
 		"inflight": "4", "publishers": "2", "streams": "2", "pub_conns": "2", "pub_streams_per_conn": "2", "sharding": "rr",
 		"sub_conns": "1", "encoding": "json", "policy": "production", "topology": "split", "profile": "high_memory",
 		"broker_set": "broker.log_capacity", "client_set": "client.publish_queue_depth", "transport_set": "transport.keep_alive_ms",
 	}
-	needs := map[string]string{"arrival": ", rate: 100", "sub_conns": ", fanout: 2"}
+	needs := map[string]string{"transport": ", probe: relay", "arrival": ", rate: 100", "sub_conns": ", fanout: 2"}
 	typ := reflect.TypeFor[workload.Case]()
 	for i := range typ.NumField() {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")

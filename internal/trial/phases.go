@@ -114,7 +114,7 @@ func (t *trial) measurePhase(ctx context.Context) {
 			Elapsed:    time.Duration(t.proc.clock.Now() - t.markAt),
 		})
 	})
-	if t.Case.Topology != workload.TopologySplit {
+	if t.bothHere() {
 		pub, subs := t.pubs.progress(), t.subs.progress().Subs
 		t.peakBacklog = max(peak, (pub.Published-doneWith(subs, t.Case.Fanout))*int64(t.Case.MessageBytes()))
 	}

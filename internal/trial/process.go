@@ -77,3 +77,9 @@ func (p *Plan) processOf(role string) string {
 	}
 	return "clients"
 }
+
+// bothHere reports whether publishers and subscribers share the runner's process: what they have done is known there at
+// any moment, while another process tells now and then.
+func (p *Plan) bothHere() bool {
+	return p.Case.Topology == workload.TopologyInprocess || p.Case.Topology != workload.TopologySplit && !p.oneHop()
+}

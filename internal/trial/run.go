@@ -116,7 +116,7 @@ func (t *trial) setUp(ctx context.Context) (err error) {
 	}
 	split := t.Case.Topology == workload.TopologySplit
 	// Of one hop the receiving end is the other process.
-	if split || t.oneHop() && t.Case.Topology == workload.TopologyProcesses {
+	if !t.bothHere() {
 		c, ready, err := startChild(ctx, t.Plan, "subscriber", t.clientDoc())
 		if err != nil {
 			return fmt.Errorf("subscribers: %w", err)

@@ -25,14 +25,15 @@ type given struct {
 	JSONOut, OutDir, Session,
 	Admin string
 	DryRun, Version, SameProcess, NoWait bool
-	Repeat                               int
+	Repeat, Pairs                        int
+	Against                              workload.Probe
 }
 
 func (o *options) given() given {
 	g := given{
 		Case: o.c, Sizes: o.sizes, YAML: string(o.layers.YAML),
 		JSONOut: o.jsonOut, OutDir: o.outDir, Session: o.session, DryRun: o.dryRun, Version: o.version,
-		SameProcess: o.sameProcess, NoWait: o.noWait, Repeat: o.repeat,
+		SameProcess: o.sameProcess, NoWait: o.noWait, Repeat: o.repeat, Pairs: o.pairs, Against: o.against,
 	}
 	if o.external != nil {
 		x := *o.external
@@ -64,8 +65,10 @@ func flagRows(t *testing.T) []flagRow {
 		return path
 	}
 	config, token, ca := file("s.yml", "log_capacity: 7\n"), file("token", "secret\n"), file("cert.pem", "PEM")
+	pairs := []string{"--against", "raw", "--pairs", "2"}
 	external := []string{"--topology", "external", "--broker", "127.0.0.1:1", "--token", token}
 	return []flagRow{
+		{"transport", "tls", nil, true, func(g *given) { g.Case.Transport = workload.TransportTLS }},
 		{"payload", "4096", nil, true, func(g *given) { g.Case.Payload = 4096 }},
 		{"batch", "64", nil, true, func(g *given) { g.Case.Batch = 64 }},
 		{"fanout", "10", nil, true, func(g *given) { g.Case.Fanout = 10 }},
@@ -104,6 +107,8 @@ func flagRows(t *testing.T) []flagRow {
 		{"out", "dir with space", nil, false, func(g *given) { g.OutDir = "dir with space" }},
 		{"session", "s", nil, false, func(g *given) { g.Session = "s" }},
 		{"repeat", "5", nil, false, func(g *given) { g.Repeat = 5 }},
+		{"against", "relay", pairs, false, func(g *given) { g.Against = workload.ProbeRelay }},
+		{"pairs", "3", pairs, false, func(g *given) { g.Pairs = 3 }},
 		{"same-process", "true", []string{"--repeat", "2"}, false, func(g *given) { g.SameProcess = true }},
 		{"no-wait", "true", nil, false, func(g *given) { g.NoWait = true }},
 		{"dry-run", "true", nil, false, func(g *given) { g.DryRun = true }},
@@ -184,12 +189,15 @@ func written(f *pflag.FlagSet) []string {
 // The case table is the contract: each of its rows is a factor of Case and a flag of that name, and Case has no
 // factor that no flag sets.
 func TestEveryFactorIsAFlag(t *testing.T) {
-	table := strings.Fields(`payload batch fanout load rate arrival acks inflight publishers streams pub-conns
+	table := strings.Fields(`transport payload batch fanout load rate arrival acks inflight publishers streams pub-conns
 		pub-streams-per-conn sharding sub-conns encoding policy topology profile broker-set client-set transport-set`)
 	var factors, flags []string
 	c := reflect.TypeFor[workload.Case]()
 	for i := range c.NumField() {
 		name, _, _ := strings.Cut(c.Field(i).Tag.Get("json"), ",")
+		if name == workload.ProbeWord {
+			continue // two words in place of a flag
+		}
 		factors = append(factors, strings.ReplaceAll(name, "_", "-"))
 	}
 	for _, r := range flagRows(t) {

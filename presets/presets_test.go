@@ -104,6 +104,7 @@ func TestGrids(t *testing.T) {
 		{"latency-matrix", 2*2*4*7 + 8, 5, 3 * time.Hour},
 		{"fast", 2 * 4 * 5, 3, 20 * time.Minute},
 		{"quick", 7, 5, 4 * time.Minute},
+		{"ceiling", 13, 5, 10 * time.Minute},
 		{"ci-latency", 2, 5, time.Minute},
 		{"ci-throughput", 2, 5, 2 * time.Minute},
 	} {
@@ -123,8 +124,8 @@ func TestGrids(t *testing.T) {
 			}
 		}
 	}
-	if n := len(presets.GridNames()); n != 5 {
-		t.Errorf("%d grids, 5 are tested", n)
+	if n := len(presets.GridNames()); n != 6 {
+		t.Errorf("%d grids, 6 are tested", n)
 	}
 
 	g := grid(t, "latency-matrix")

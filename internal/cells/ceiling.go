@@ -9,31 +9,38 @@ import (
 	"felix/internal/workload"
 )
 
+// Ceiling is how a cell stands to its probe.
+type Ceiling struct {
+	// Share is the cell's median over the probe's: of a rate that of the relay, of a latency half the round trip of the
+	// echo-relay. NaN where there is none.
+	Share float64
+	Text  string // "63%", or what a probe is instead: "ceiling", "one hop"; "-" without a probe that fits
+}
+
 // Ceilings says of every cell, by its ID, how it stands to the probe of the same payload, batch, fanout and topology in
-// the same session and on the same machine: "63%" of what the relay delivers, or of a latency the p50 over half the
-// round trip of the echo-relay. Where several probes fit, it is the one that has most else in common. Probes that are no
-// such share say what they are instead. It is nil where no cell is a probe.
-func Ceilings(cells []Cell) map[string]string {
+// the same session and on the same machine. Where several probes fit, it is the one that has most else in common. It is
+// nil where no cell is a probe.
+func Ceilings(cells []Cell) map[string]Ceiling {
 	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Case.Probe != workload.ProbeNone }) {
 		return nil
 	}
-	out := map[string]string{}
+	out := map[string]Ceiling{}
 	for i := range cells {
 		out[cells[i].ID] = ceiling(&cells[i], cells)
 	}
 	return out
 }
 
-func ceiling(c *Cell, all []Cell) string {
+func ceiling(c *Cell, all []Cell) Ceiling {
 	want := workload.ProbeRelay
 	if !c.Throughput {
 		want = workload.ProbeEchoRelay
 	}
 	switch {
-	case c.Case.Probe.Hops() == 1:
-		return "one hop"
+	case c.Case.Probe != workload.ProbeNone && c.Case.Probe.Hops() == 1:
+		return Ceiling{math.NaN(), "one hop"}
 	case c.Case.Probe == want && c.Case.Transport == workload.TransportQUIC:
-		return "ceiling"
+		return Ceiling{math.NaN(), "ceiling"}
 	}
 	var best *Cell
 	score := -1
@@ -47,13 +54,13 @@ func ceiling(c *Cell, all []Cell) string {
 		}
 	}
 	if best == nil {
-		return "-"
+		return Ceiling{math.NaN(), "-"}
 	}
 	share := shareOf(c, best)
 	if math.IsNaN(share) || math.IsInf(share, 0) {
-		return "n/a"
+		return Ceiling{math.NaN(), "n/a"}
 	}
-	return fmt.Sprintf("%.0f%%", 100*share)
+	return Ceiling{share, fmt.Sprintf("%.0f%%", 100*share)}
 }
 
 // comparable reports whether the probe is of the cell's shape, machine and sitting.

@@ -233,7 +233,7 @@ type section struct {
 	cells      []Cell
 	named      []factor
 	caveats    []Mark
-	ceilings   map[string]string // by the cell's ID; nil: no probe was measured
+	ceilings   map[string]Ceiling // by the cell's ID; nil: no probe was measured
 }
 
 func sections(cells []Cell) []section {
@@ -406,7 +406,7 @@ func (s *section) figures() []column {
 			column{head: "msg/s", of: func(c *Cell) string { return bare(c.Rate, c.N) }, spare: true})
 	}
 	if s.ceilings != nil {
-		columns = slices.Insert(columns, 1, column{head: "of relay", of: func(c *Cell) string { return s.ceilings[c.ID] }})
+		columns = slices.Insert(columns, 1, column{head: "of relay", of: func(c *Cell) string { return s.ceilings[c.ID].Text }})
 	}
 	return append(columns, column{head: "publishable", of: func(c *Cell) string { return c.verdict(s.caveats) }, left: true})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -275,11 +276,13 @@ func TestHelloOfStrangers(t *testing.T) {
 		if _, err := c.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
 		var one [1]byte
 		if n, err := c.Read(one[:]); n > 0 || err == nil {
 			t.Errorf("%q was answered", text)
-		} else if errors.Is(err, context.DeadlineExceeded) {
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%q: the relay keeps the stranger", text)
 		}
 		c.Close()

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 
@@ -75,8 +76,13 @@ func (w *Writer) Close(sort func([]cells.Cell), say load.Say) ([]cells.Cell, err
 	sort(all)
 	if w.cells != nil {
 		merged := merge(all, say)
+		ceilings := cells.Ceilings(all)
 		for i := range all {
-			if err := w.cells.row(cell{Cell: &all[i], origin: w.origins[all[i].ID], endToEnd: merged[i]}); err != nil {
+			row := cell{Cell: &all[i], origin: w.origins[all[i].ID], endToEnd: merged[i]}
+			if c, ok := ceilings[all[i].ID]; ok && !math.IsNaN(c.Share) {
+				row.ofRelay = &c.Share
+			}
+			if err := w.cells.row(row); err != nil {
 				return nil, err
 			}
 		}

@@ -14,6 +14,7 @@ type cell struct {
 	*cells.Cell
 	origin   *origin
 	endToEnd *runrecord.Distribution // merged; nil if it could not be
+	ofRelay  *float64
 }
 
 // origin is where a cell's runs came from.
@@ -57,6 +58,7 @@ var cellColumns = slices.Concat(
 		yes("publishable", "n >= 5, all valid, none noisy, spread < 1.5, and nothing else against it", func(c cell) bool { return c.Publishable }),
 		text("marks", "what stands against publishing, joined by semicolons", func(c cell) string { return joined(words(c.Marks)) }),
 		text("caveats", "what has to be said with the figures, joined by semicolons", func(c cell) string { return joined(words(c.Caveats)) }),
+		number("of_relay", "ratio", "of the main figure to the relay's with the same payload, batch, fanout and topology in the same session; of a latency to half the round trip of the echo-relay", func(c cell) *float64 { return c.ofRelay }),
 		text("main_unit", "B/s or msg/s of a throughput cell, ns of a latency cell", func(c cell) string { return c.Main.Unit }),
 	},
 	figureColumns("main", "", "the figure that the cell is about: delivered payload (at payload 0: messages), or p50 end to end", func(c cell) *cells.Figure { return &c.Main }),

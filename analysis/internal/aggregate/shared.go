@@ -19,6 +19,8 @@ func caseColumns[Row any](of func(Row) *runrecord.Case) []column[Row] {
 	}
 	return []column[Row]{
 		level("key", "every factor that is not at its default", func(c *runrecord.Case) string { return c.Key }),
+		level("probe", "what stood in the place of the broker: none, raw, relay, echo or echo-relay", func(c *runrecord.Case) string { return c.Probe.String() }),
+		level("transport", "quic; of a probe also tls or tcp", func(c *runrecord.Case) string { return c.Transport.String() }),
 		count("payload", "B", "of a message; 0: the stamp alone, 32 bytes", func(c *runrecord.Case) int { return c.Payload }),
 		count("batch", "messages", "per publish frame", func(c *runrecord.Case) int { return c.Batch }),
 		count("fanout", "", "subscribers per stream", func(c *runrecord.Case) int { return c.Fanout }),

@@ -32,7 +32,7 @@ func FromCells(session string, list []cells.Cell, names map[string]string) ([]Ce
 		if err != nil {
 			errs = append(errs, err)
 		}
-		c.addCeiling(ceilings[list[i].ID])
+		c.addCeiling(ceilings[list[i].ID].Text)
 		out = append(out, c)
 	}
 	return out, errors.Join(errs...)

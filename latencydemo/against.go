@@ -132,17 +132,13 @@ func (x *contest) run(ctx context.Context) int {
 			}
 			return exitUsage
 		}
-		if ctx.Err() != nil {
-			break
+		if i > 0 {
+			if err := x.keep(kase, probe, ctx.Err() == nil); err != nil {
+				return failWith(x.stderr, exitInvalid, err)
+			}
 		}
-		if i == 0 {
-			continue
-		}
-		if err := x.keep(i, kase, probe); err != nil {
-			return failWith(x.stderr, exitInvalid, err)
-		}
-		if isUsage(err) {
-			break // nor will the next one
+		if ctx.Err() != nil || isUsage(err) {
+			break // nor will the next one run
 		}
 	}
 	summary := summarize(x.kase, x.probe, x.pairs)
@@ -196,8 +192,9 @@ func (x *contest) pair(ctx context.Context, i int, first bool) (kase, probe *tri
 	return kase, probe, nil
 }
 
-// keep records a pair. The case's record waits for the next one: the last has the summary.
-func (x *contest) keep(i int, kase, probe *trial.Outcome) error {
+// keep records a pair. The case's record waits for the next one: the last has the summary. A pair that was interrupted
+// is recorded, and no part of the contest.
+func (x *contest) keep(kase, probe *trial.Outcome, whole bool) error {
 	var p pairOf
 	if kase != nil {
 		p.kase = kase.Record
@@ -205,7 +202,9 @@ func (x *contest) keep(i int, kase, probe *trial.Outcome) error {
 	if probe != nil {
 		p.probe = probe.Record
 	}
-	x.pairs = append(x.pairs, p)
+	if whole {
+		x.pairs = append(x.pairs, p)
+	}
 	if kase != nil {
 		p.kase.Probe = &runrecord.Probe{Against: x.probe.Probe.String(), Transport: x.probe.Transport.String(), Hops: x.probe.Probe.Hops(), Ratio: headline(x.kase, x.probe).ratio(p)}
 		if err := x.flush(); err != nil {

@@ -250,3 +250,35 @@ func TestKilledSequenceLeavesNothingBehind(t *testing.T) {
 	_ = s.cmd.Wait() // killed
 	s.waitUntilGone(t)
 }
+
+// A contest outlives runners that die, drains what is in flight at Ctrl-C, records it and starts no other trial.
+func TestCtrlCEndsTheContest(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, "--against", "relay", "--pairs", "3", "--payload", "4096", "--batch", "64", "--topology", "split", "--warmup", "0", "--duration", "60s", "--session", dir)
+	runner := 0
+	for range 2 { // pair 0
+		runner = s.waitForRole(t, "publisher", runner)
+		if err := syscall.Kill(runner, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.waitForRole(t, "publisher", runner)
+	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.exitCode(t); code != exitInvalid {
+		t.Errorf("exit code %d, want %d", code, exitInvalid)
+	}
+	if text := s.waitUntilGone(t); strings.Count(text, "interrupted: draining") != 1 {
+		t.Errorf("stderr: %s", text)
+	}
+	for _, want := range []string{"(?s)pair 0 .*FAILED: .*pair 0 .*FAILED: ", "pair 1 .* INTERRUPTED", "ended early after 0 of 3 pairs", "valid       0 pairs"} {
+		if !regexp.MustCompile(want).Match(s.out.Bytes()) {
+			t.Errorf("stdout lacks %q:\n%s", want, s.out.Bytes())
+		}
+	}
+	records := recordsIn(t, filepath.Join(dir, runrecord.RecordsFile))
+	if len(records) != 1 || !records[0].Interrupted || *records[0].Pair != 1 {
+		t.Errorf("%d records, want the interrupted one of pair 1", len(records))
+	}
+}

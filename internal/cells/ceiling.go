@@ -46,7 +46,7 @@ func ceiling(c *Cell, all []Cell) Ceiling {
 	score := -1
 	for i := range all {
 		p := &all[i]
-		if p.Case.Probe != want || p.Case.Transport != workload.TransportQUIC || !comparable(c, p) {
+		if p.Case.Probe != want || p.Case.Transport != workload.TransportQUIC || !sameShape(c, p) {
 			continue
 		}
 		if n := alike(c, p); n > score {
@@ -63,8 +63,8 @@ func ceiling(c *Cell, all []Cell) Ceiling {
 	return Ceiling{share, fmt.Sprintf("%.0f%%", 100*share)}
 }
 
-// comparable reports whether the probe is of the cell's shape, machine and sitting.
-func comparable(c, p *Cell) bool {
+// sameShape reports whether the probe is of the cell's shape, machine and sitting.
+func sameShape(c, p *Cell) bool {
 	return c.Case.Payload == p.Case.Payload && c.Case.Batch == p.Case.Batch && c.Case.Fanout == p.Case.Fanout &&
 		c.Case.Topology == p.Case.Topology && c.Host == p.Host && c.Throughput == p.Throughput && len(common(c, p)) > 0
 }

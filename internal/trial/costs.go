@@ -200,7 +200,7 @@ func (t *trial) wakeups() []runrecord.Wakeup {
 	return out
 }
 
-// configRecord is every effective setting. What --send-window sets on the broker's end alone stands beside the
+// configRecord is every effective setting. What --send-window sets on the listening end alone stands beside the
 // transport's key, with its own origin.
 func (t *trial) configRecord() runrecord.Config {
 	show := func(doc settings.Document) map[string]runrecord.Setting {
@@ -219,8 +219,12 @@ func (t *trial) configRecord() runrecord.Config {
 		}
 	}
 	if t.BrokerTransport != t.Transport {
-		c.Transport["conn_recv_window (broker)"] = runrecord.Setting{Value: t.BrokerTransport.ConnRecvWindow, From: "flag --send-window"}
-		c.Transport["stream_recv_window (broker)"] = runrecord.Setting{Value: t.BrokerTransport.StreamRecvWindow, From: "flag --send-window"}
+		end := "broker"
+		if t.Case.Probe != workload.ProbeNone {
+			end = "listening end"
+		}
+		c.Transport["conn_recv_window ("+end+")"] = runrecord.Setting{Value: t.BrokerTransport.ConnRecvWindow, From: "flag --send-window"}
+		c.Transport["stream_recv_window ("+end+")"] = runrecord.Setting{Value: t.BrokerTransport.StreamRecvWindow, From: "flag --send-window"}
 	}
 	return c
 }

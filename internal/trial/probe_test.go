@@ -11,7 +11,8 @@ import (
 	"felix/internal/workload"
 )
 
-// Every probe over every transport in every topology: the same ledger, the same record, each process where it belongs.
+// Every probe in every topology, and over every transport in one: the same ledger, the same record, each process where
+// it belongs.
 func TestProbes(t *testing.T) {
 	processes := map[workload.Topology]map[int][]string{ // by hops
 		workload.TopologyProcesses: {1: {"publisher", "subscriber"}, 2: {"clients", "relay"}},
@@ -21,6 +22,9 @@ func TestProbes(t *testing.T) {
 	for _, probe := range workload.Probes() {
 		for _, network := range []workload.Transport{workload.TransportQUIC, workload.TransportTLS, workload.TransportTCP} {
 			for topology, names := range processes {
+				if network != workload.TransportQUIC && topology != workload.TopologyProcesses {
+					continue
+				}
 				c := workload.Case{Probe: probe, Transport: network, Topology: topology, Payload: 200, Batch: 8}
 				if probe.Echo() {
 					c.Batch = 1
@@ -49,6 +53,12 @@ func checkProbeFacts(t *testing.T, r *runrecord.Record, network workload.Transpo
 	t.Helper()
 	if r.Config.Broker != nil || r.Config.Client != nil || r.Probe.Unavailable["config.broker"] == "" {
 		t.Error("the settings of a broker that is not there")
+	}
+	readers := []string{"event reader", "relay reader"}[:r.Probe.Hops]
+	for _, place := range readers {
+		if !slices.ContainsFunc(r.Wakeups, func(w runrecord.Wakeup) bool { return w.Place == place && w.Count > 0 && *w.ItemsPerWakeup > 0 }) {
+			t.Errorf("no wake-ups of the %s: %+v", place, r.Wakeups)
+		}
 	}
 	if network != workload.TransportQUIC {
 		if len(r.Conns) > 0 || r.UDP != nil || r.Rates.WireBytesSent != nil || r.Config.Transport != nil || r.Probe.Unavailable["conns"] == "" {

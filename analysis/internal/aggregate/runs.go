@@ -115,6 +115,8 @@ var rateColumns = []column[run]{
 	integer("send_window_bytes", "B", "W: what publishers can be ahead by inside QUIC", func(r run) int64 { return r.Rates.SendWindowBytes }),
 	maybeInteger("absorption_bytes", "B", "all that the path can hold", func(r run) *int64 { return r.Rates.AbsorptionBytes }),
 	number("delivered_share", "share", "delivered of expected", func(r run) *float64 { return r.Rates.DeliveredGoodputShare }),
+	maybeInteger("wire_bytes_sent", "B", "UDP payload that all ends of all connections sent: with two hops each message is in it twice", func(r run) *int64 { return r.Rates.WireBytesSent }),
+	number("wire_bytes_per_sec", "B/s", "of that", func(r run) *float64 { return r.Rates.WireBytesPerSec }),
 }
 
 var latencyColumns = slices.Concat(

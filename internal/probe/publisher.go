@@ -271,6 +271,9 @@ func (a *Ack) Wait(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if o.err != nil {
+			return o.err // what comes now is not to be matched any more
+		}
 		if len(o.rest) == 0 {
 			if err := o.read(ctx); err != nil {
 				return err

@@ -288,3 +288,42 @@ func TestHelloOfStrangers(t *testing.T) {
 		c.Close()
 	}
 }
+
+// An echo of other bytes than were sent is no echo: it fails, and so does whatever waits behind it.
+func TestEchoOfOtherBytes(t *testing.T) {
+	b := open(t, shape{network: TCP, publishers: 1, fanout: 1, oneHop: true, echo: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	pub := b.pubs.Publisher(0)
+	var acks []*Ack
+	for _, text := range []string{"one", "two"} {
+		a, err := pub.Publish(ctx, 0, [][]byte{[]byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		acks = append(acks, a)
+	}
+	sub := b.subs.Subscription(0, 0)
+	payloads, err := sub.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payloads[0][0] ^= 1
+	var wg sync.WaitGroup
+	answering, stop := context.WithCancel(ctx)
+	wg.Go(func() {
+		for err == nil {
+			_, err = sub.Next(answering)
+		}
+	})
+	for i, a := range acks {
+		if err := a.Wait(ctx); !errors.Is(err, errEcho) {
+			t.Errorf("echo %d: %v, want %v", i, err, errEcho)
+		}
+	}
+	if _, err := pub.Publish(ctx, 0, [][]byte{[]byte("three")}); !errors.Is(err, errEcho) {
+		t.Errorf("Publish = %v, want %v", err, errEcho)
+	}
+	stop()
+	wg.Wait()
+}

@@ -105,7 +105,11 @@ func (r *localRelay) stop(context.Context) (*sideResult, error) {
 	now.UnheardMsgs -= was.UnheardMsgs
 	now.WriteNs -= was.WriteNs
 	now.Reads, now.Writes = now.Reads.Sub(was.Reads), now.Writes.Sub(was.Writes)
-	return &sideResult{Relay: &now, Conns: r.monitor.Timelines()}, err
+	res := &sideResult{Relay: &now, Conns: r.monitor.Timelines()}
+	if now.UnheardMsgs > 0 {
+		res.Warn = append(res.Warn, fmt.Sprintf("relay: %d deliveries had no subscriber, or one that was gone", now.UnheardMsgs))
+	}
+	return res, err
 }
 
 // network is that of the case.

@@ -33,10 +33,12 @@ type Broker struct {
 	startedAt time.Time
 	pool      batchPool
 	ringTotal atomic.Int64
-	nextID    atomic.Uint64
-	refused   atomic.Uint64 // subscribes
-	accepted  atomic.Uint64 // subscribes
-	authFails atomic.Uint64
+	// subscriberTotal is the broker-wide part of checkpoint 5.
+	subscriberTotal totalBudget
+	nextID          atomic.Uint64
+	refused         atomic.Uint64 // subscribes
+	accepted        atomic.Uint64 // subscribes
+	authFails       atomic.Uint64
 
 	streams    map[wire.Scope]*stream // fixed, and so read without a lock
 	streamList []*stream              // the same, in the order of the configuration
@@ -64,9 +66,14 @@ type pastTotals struct {
 	blockedNs int64
 	highItems int
 	highBytes int64
-	feeds     loopCount
-	writes    loopCount
 	reads     loopCount
+
+	writerDropped        uint64
+	writerBlockedNs      int64
+	writerBlocked        durationHist
+	writerHighFrames     int
+	writerHighBytes      int64
+	steps, wakes, writes loopHist
 }
 
 // New returns a broker of a configuration, or the error of Config.Resolve.
@@ -84,6 +91,7 @@ func New(cfg Config) (*Broker, error) {
 		live:      make(map[*subscription]struct{}),
 		liveIDs:   make(map[uint64]int),
 	}
+	b.subscriberTotal.max = cfg.SubscriberQueueMaxBytesTotal
 	for _, scope := range cfg.Streams {
 		if b.streams[scope] == nil {
 			s := newStream(b, scope)
@@ -272,14 +280,13 @@ func (b *Broker) addSubscription(s *subscription) {
 
 // archive moves the account of a subscription that has ended to the past.
 func (b *Broker) archive(s *subscription) {
-	st, totals := s.stats()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.live, s)
 	if b.liveIDs[s.id]--; b.liveIDs[s.id] == 0 {
 		delete(b.liveIDs, s.id)
 	}
-	b.past.addSubscription(st, totals)
+	st := b.past.addSubscription(s)
 	if b.closed {
 		b.discarded += st.DiscardedClosed
 	}
@@ -301,16 +308,27 @@ func (p *pastTotals) addConn(c *conn) {
 	p.reads.add(loopCount{f.read.reads.Load(), f.read.frames.Load(), f.read.bytes.Load()})
 }
 
-func (p *pastTotals) addSubscription(st SubscriptionStats, t queueTotals) {
-	p.flow.QueuedMsgs += t.queuedMsgs
-	p.flow.SentMsgs += st.Written
-	p.flow.BytesOut += st.WrittenBytes
-	p.dropped += st.DroppedQueue
-	p.blockedNs += st.BlockedNs
-	p.highItems = max(p.highItems, st.HighWaterItems)
-	p.highBytes = max(p.highBytes, st.HighWaterBytes)
-	p.feeds.add(t.wakes)
-	p.writes.add(t.writes)
+// addSubscription adds a subscription's account and returns it.
+func (p *pastTotals) addSubscription(s *subscription) (out SubscriptionStats) {
+	s.read(func(st SubscriptionStats, t subscriptionTotals) {
+		out = st
+		p.flow.QueuedMsgs += t.admitted
+		p.flow.SentMsgs += st.Written
+		p.flow.BytesOut += st.WrittenBytes
+		p.dropped += st.DroppedQueue
+		p.blockedNs += st.BlockedNs
+		p.highItems = max(p.highItems, st.HighWaterItems)
+		p.highBytes = max(p.highBytes, st.HighWaterBytes)
+		p.writerDropped += st.DroppedWriter
+		p.writerBlockedNs += st.WriterBlockedNs
+		p.writerHighFrames = max(p.writerHighFrames, st.WriterHighWaterFrames)
+		p.writerHighBytes = max(p.writerHighBytes, st.WriterHighWaterBytes)
+		p.writerBlocked.add(t.blocked)
+		p.steps.add(t.steps)
+		p.wakes.add(t.wakes)
+		p.writes.add(t.writes)
+	})
+	return out
 }
 
 // Stats returns a snapshot. It takes each subscription's lock for a moment.
@@ -322,20 +340,23 @@ func (b *Broker) Stats() Stats {
 		AuthFailures:       b.authFails.Load(),
 		RingBytes:          b.ringTotal.Load(),
 		LiveBatches:        b.pool.live.Load(),
+		SubscriberHeld:     b.subscriberTotal.held.Load(),
 	}
 	b.mu.Lock()
 	total := b.past
 	st.Connections = len(b.open)
 	for c := range b.open {
 		total.addConn(c)
+		if c.egress.live.Load() > 0 {
+			st.Subscribers++
+		}
 	}
 	// Both sets under one lock: a subscription is in one of them, and once.
 	st.Subscriptions = slices.Concat(b.ended[b.endedAt:], b.ended[:b.endedAt])
 	atLive := len(st.Subscriptions)
 	for s := range b.live {
-		sub, t := s.stats()
+		sub := total.addSubscription(s)
 		sub.Live = true
-		total.addSubscription(sub, t)
 		st.Subscriptions = append(st.Subscriptions, sub)
 	}
 	b.mu.Unlock()
@@ -354,11 +375,19 @@ func (b *Broker) Stats() Stats {
 		Policy:    b.cfg.SubscriberQueuePolicy.String(),
 		HighWater: int64(total.highItems), HighWaterBytes: total.highBytes,
 		BlockedNs: total.blockedNs, Dropped: total.dropped,
+	}, {
+		Number: 6, Name: "writer queue",
+		Bound: int64(b.cfg.SubscriberLaneQueueDepth), BoundBytes: b.cfg.SubscriberEgressMaxBytes,
+		Policy:    b.cfg.SubscriberLaneQueuePolicy.String(),
+		HighWater: int64(total.writerHighFrames), HighWaterBytes: total.writerHighBytes,
+		BlockedNs: total.writerBlockedNs, Dropped: total.writerDropped,
 	}}
+	st.WriterBlocked = total.writerBlocked.snapshot()
 	st.Wakeups = []Wakeup{
 		total.reads.wakeup("stream_read"),
-		total.feeds.wakeup("feeder_wake"),
-		total.writes.wakeup("feeder_write"),
+		total.steps.wakeup("feeder_step"),
+		total.wakes.wakeup("writer_wake"),
+		total.writes.wakeup("writer_write"),
 	}
 	return st
 }

@@ -53,12 +53,14 @@ type clientStream struct {
 
 	routes map[wire.Scope]*stream // that this stream may publish to, as found so far
 	wait   waiter
+	woken  chan struct{} // by wait; of capacity 1
 }
 
 func newClientStream(c *conn, recv receiver, send *quic.Stream) *clientStream {
 	s := &clientStream{conn: c, recv: recv, send: send}
 	s.in = frameReader{src: recv, maxBytes: min(authFrameBytes, c.broker.cfg.MaxFrameBytes), counters: &c.flow.read, beforeRead: s.flush}
-	s.wait.ready = make(chan struct{}, 1)
+	s.woken = make(chan struct{}, 1)
+	s.wait.ready = func() { s.woken <- struct{}{} }
 	return s
 }
 
@@ -295,7 +297,7 @@ func (s *clientStream) subscribe(m wire.Subscribe) error {
 	s.reply(wire.Subscribed{SubscriptionID: sub.id})
 	err = s.flush()
 	if err != nil {
-		sub.queue.close()
+		sub.close()
 	}
 	s.conn.start(sub)
 	return err

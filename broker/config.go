@@ -19,12 +19,13 @@ type Config struct {
 	// several batches wait. A published batch that is larger goes as it is, unsplit. If zero, 64
 	// events and 65,536 bytes.
 	EventBatchMaxEvents, EventBatchMaxBytes int
-	// SingleEvent sends every event in a frame of its own and joins nothing: the latency profile.
+	// SingleEvent sends every event in a frame of its own: the latency profile. A place in the
+	// writer's queue is then a published batch.
 	SingleEvent bool
 
-	// EventBatchMaxDelay is how long a feeder may hold back a frame that has room for more while
-	// the writer is busy with earlier ones. A frame for an idle writer never waits. If zero,
-	// 250 us; if negative, no frame waits.
+	// EventBatchMaxDelay is how long a frame that has room for more may be held back for it, from
+	// its first batch on, while the writer is busy with earlier ones. A frame for an idle writer
+	// never waits. If zero, 250 us; if negative, a frame has what came at once.
 	EventBatchMaxDelay time.Duration
 
 	// PubConnInflightBytes and PubInflightBytes bound the bytes of frames that were read and are
@@ -51,8 +52,8 @@ type Config struct {
 	// SubscriberQueueCapacity is the queue of each subscription, in published batches (checkpoint
 	// 5). If zero, 512.
 	SubscriberQueueCapacity int
-	// SubscriberQueueMaxBytes bounds the same queue in bytes of event frames, counting what is
-	// being written. A batch that is larger passes alone. If zero, 64 MiB.
+	// SubscriberQueueMaxBytes bounds the same queue in bytes of event frames. A batch that is
+	// larger passes alone. If zero, 64 MiB.
 	SubscriberQueueMaxBytes int64
 	// SubscriberQueuePolicy says what happens when the queue is full. The zero value drops what
 	// is new.
@@ -63,12 +64,15 @@ type Config struct {
 	SubscriberQueueMaxBytesTotal int64
 
 	// SubscriberLaneQueueDepth is the writer's queue of each subscription, in frames (checkpoint
-	// 6). If zero, 64. SubscriberLaneQueuePolicy says what happens when it, or the egress share of
-	// the subscription, is full; the zero value drops what is new.
+	// 6). If zero, 64. SubscriberLaneQueuePolicy says what happens to a frame that finds it full;
+	// the zero value drops what is new. Until a new subscription has caught up with its replay,
+	// nothing is dropped here.
 	SubscriberLaneQueueDepth  int
 	SubscriberLaneQueuePolicy Policy
 	// SubscriberEgressMaxBytes bounds the bytes of a connection between its subscriptions' queues
-	// and the wire; each live subscription may hold an equal share. If zero, 256 MiB.
+	// and the wire; each live subscription may hold an equal share. While its share is full, what
+	// is published waits in its queue at checkpoint 5. A frame larger than the share passes alone.
+	// If zero, 256 MiB.
 	SubscriberEgressMaxBytes int64
 
 	// MaxSubscriptionsPerConn bounds the live subscriptions of a connection. If zero, 4,096.

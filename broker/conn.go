@@ -14,7 +14,7 @@ import (
 )
 
 // A conn is one client's QUIC connection. One goroutine accepts each kind of stream, one serves
-// each stream, one feeds each subscription; all have ended when serve returns.
+// each stream, one writes each subscription; all have ended when serve returns.
 type conn struct {
 	broker *Broker
 	quic   *transport.Conn
@@ -22,7 +22,7 @@ type conn struct {
 	gone   <-chan struct{} // closed when the connection has ended
 
 	readers group // client streams
-	feeders group // subscriptions
+	writers group // subscriptions
 
 	flow connFlow
 
@@ -30,6 +30,9 @@ type conn struct {
 	draining bool                       // no stream reads any more
 	streams  map[*clientStream]struct{} // being served
 	subs     map[uint64]*subscription   // live; nil: being set up
+
+	egress egressBudget
+	rtt    func() time.Duration // the smoothed round trip, some ten atomic loads away
 }
 
 // connFlow is the connection's part of Flow. Atomics, because its streams share them; no other
@@ -47,6 +50,8 @@ func newConn(b *Broker, q *transport.Conn) *conn {
 		gone:    q.Context().Done(),
 		streams: make(map[*clientStream]struct{}),
 		subs:    make(map[uint64]*subscription),
+		egress:  egressBudget{max: b.cfg.SubscriberEgressMaxBytes},
+		rtt:     func() time.Duration { return q.ConnectionStats().SmoothedRTT },
 	}
 }
 
@@ -60,7 +65,7 @@ func (c *conn) serve() {
 	c.acceptBidi()
 	<-uni
 	<-c.readers.close()
-	<-c.feeders.close()
+	<-c.writers.close()
 }
 
 func (c *conn) acceptBidi() {
@@ -139,17 +144,17 @@ func (c *conn) stopReading() <-chan struct{} {
 	return c.readers.close()
 }
 
-// drainSubscriptions makes every feeder finish its queue and its stream. The channel is closed
-// when all have.
+// drainSubscriptions makes every subscription finish its queues and its stream. The channel is
+// closed when all have.
 func (c *conn) drainSubscriptions() <-chan struct{} {
 	c.mu.Lock()
 	for _, sub := range c.subs {
 		if sub != nil {
-			sub.queue.drain()
+			sub.drain()
 		}
 	}
 	c.mu.Unlock()
-	return c.feeders.close()
+	return c.writers.close()
 }
 
 var (
@@ -157,8 +162,8 @@ var (
 	errShuttingDown         = errors.New("shutting down")
 )
 
-// subscribe sets a subscription up: QUIC stream, hello, registration, in this order. Its feeder
-// does not run yet: see start. On error nothing is left behind. It does not block.
+// subscribe sets a subscription up: QUIC stream, hello, registration, in this order. Nothing is
+// fed to it yet: see start. On error nothing is left behind. It does not block.
 func (c *conn) subscribe(st *stream, id *uint64, start *wire.Start, offsets bool) (*subscription, error) {
 	if err := st.checkStart(start); err != nil {
 		return nil, err // before a stream is opened for nothing; subscribe below has the last word
@@ -189,23 +194,25 @@ func (c *conn) subscribe(st *stream, id *uint64, start *wire.Start, offsets bool
 	}
 	c.mu.Lock()
 	c.subs[sid] = sub
+	c.egress.add(1)
 	c.mu.Unlock()
 	c.broker.addSubscription(sub)
 	sub.watch()
 	return sub, nil
 }
 
-// start runs the feeder of a subscription, now that its `subscribed` has been written.
+// start sets feeder and writer of a subscription going, now that its `subscribed` has been written.
 func (c *conn) start(sub *subscription) {
-	if !c.feeders.add() {
+	if !c.writers.add() {
 		// Not while a reader lives: both ends of a connection close readers first.
-		sub.queue.close()
+		sub.close()
 		sub.finish()
 		return
 	}
+	sub.startFeeding()
 	go func() {
-		defer c.feeders.done()
-		sub.feed()
+		defer c.writers.done()
+		sub.writeLoop()
 	}()
 }
 
@@ -215,7 +222,7 @@ func (c *conn) reserve(id *uint64) (uint64, error) {
 	defer c.mu.Unlock()
 	if id != nil {
 		if old, taken := c.subs[*id]; taken {
-			// One whose stream the client has stopped is not live, even if its feeder is still on
+			// One whose stream the client has stopped is not live, even if its writer is still on
 			// its way out.
 			if old == nil || old.send.Context().Err() == nil {
 				return 0, fmt.Errorf("subscription id %d is in use", *id)
@@ -250,13 +257,23 @@ func (c *conn) release(id uint64) {
 	c.mu.Unlock()
 }
 
-// unsubscribe forgets a subscription that has ended.
+// unsubscribe forgets a subscription that has ended, and lets those go on that its share helps.
 func (c *conn) unsubscribe(sub *subscription) {
 	c.mu.Lock()
 	if c.subs[sub.id] == sub {
 		delete(c.subs, sub.id)
 	}
+	c.egress.add(-1)
+	var helped []*subscription
+	for _, other := range c.subs {
+		if other != nil && other.wantsShare.Load() {
+			helped = append(helped, other)
+		}
+	}
 	c.mu.Unlock()
+	for _, other := range helped {
+		other.stream.post(other)
+	}
 }
 
 // close ends the connection at once; serve then returns.

@@ -8,8 +8,9 @@
 //	                 (3, 4: admission and scheduler will stand here, see publisher.publish)
 //	stream.go        number it, keep it in the replay ring, fan it out
 //	queue.go         5: the subscriber queue and its policy
-//	subscription.go  the feeder: coalesce, write to the subscription's QUIC stream
-//	                 (6: the writer's queue will stand between the two, see subscription.feed)
+//	feeder.go        the feeder's step: take room in the egress share, coalesce into frames
+//	lane.go          6: the writer's queue of the subscription
+//	writer.go        write to the subscription's QUIC stream
 //
 // Today a publish is executed by the goroutine that read it, so an unacked publish that finds no
 // room waits (or is shed at 5), and an acked one is answered after its fanout.

@@ -2,13 +2,14 @@ package broker
 
 import "fmt"
 
-// Policy says what happens to a batch that finds a subscriber's queue full.
+// Policy says what happens to a batch that finds a subscriber's queue full (checkpoint 5), or to
+// a frame that finds the writer's queue full (6).
 type Policy uint8
 
 const (
-	PolicyDropNew Policy = iota // the batch is dropped for this subscriber
-	PolicyDropOld               // the oldest waiting batches are dropped until it fits
-	PolicyBlock                 // the publish, and with it its stream, waits for room
+	PolicyDropNew Policy = iota // it is dropped for this subscriber
+	PolicyDropOld               // the oldest that wait are dropped until it fits
+	PolicyBlock                 // it waits for room: at 5 the publish, and with it its stream, at 6 the feeder
 )
 
 var policyNames = [...]string{PolicyDropNew: "drop_new", PolicyDropOld: "drop_old", PolicyBlock: "block"}

@@ -80,7 +80,7 @@ func (s *clientStream) route(scope wire.Scope) (st *stream, refused *refusal, me
 // Checkpoints 3 and 4 will stand here: admission of the batch's bytes, and the scheduler's queue,
 // whose executors take over the rest.
 func (s *clientStream) publish(st *stream, b *batch) error {
-	if b.count > 0 && !st.publish(b, &s.wait, s.conn.gone, s.tryFlush) {
+	if b.count > 0 && !st.publish(b, &s.wait, s.woken, s.conn.gone, s.tryFlush) {
 		s.conn.flow.dropped.Add(uint64(b.count))
 		return errGone
 	}

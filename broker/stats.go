@@ -10,9 +10,10 @@ type Stats struct {
 	Flow          Flow                `json:"flow"`
 	Streams       []StreamStats       `json:"streams"`
 	Subscriptions []SubscriptionStats `json:"subscriptions"` // the live ones and the last 4,096 that ended
-	Checkpoints   []Checkpoint        `json:"checkpoints"`   // those that exist: 5
+	Checkpoints   []Checkpoint        `json:"checkpoints"`   // those that exist: 5, 6
 	Wakeups       []Wakeup            `json:"wakeups"`
 	Connections   int                 `json:"connections"` // open now
+	Subscribers   int                 `json:"subscribers"` // those of them that have subscriptions
 	// SubscribesAccepted and SubscribesRefused count subscribe requests.
 	SubscribesAccepted uint64 `json:"subscribes_accepted"`
 	SubscribesRefused  uint64 `json:"subscribes_refused"`
@@ -22,6 +23,10 @@ type Stats struct {
 	RingBytes int64 `json:"ring_bytes"`
 	// LiveBatches counts pooled buffers in use: being read, queued, written or kept for replay.
 	LiveBatches int64 `json:"live_batches"`
+	// SubscriberHeld is what all subscriptions hold of SubscriberQueueMaxBytesTotal.
+	SubscriberHeld int64 `json:"subscriber_held_bytes"`
+	// WriterBlocked is how long feeders waited at checkpoint 6, each wait that has ended.
+	WriterBlocked DurationHist `json:"writer_blocked"`
 }
 
 // Flow counts messages and payload bytes from the start of the broker. Received = Accepted +
@@ -52,7 +57,7 @@ type StreamStats struct {
 
 // SubscriptionStats counts one subscription, in messages. At any time
 //
-//	Published = Written + DroppedQueue + DiscardedClosed + Queued
+//	Published = Written + DroppedQueue + DroppedWriter + DiscardedClosed + Queued + QueuedWriter
 type SubscriptionStats struct {
 	ID     uint64 `json:"id"`
 	Remote string `json:"remote"` // the client's UDP address
@@ -64,18 +69,28 @@ type SubscriptionStats struct {
 	Replayed  uint64 `json:"replayed"`
 	// Written counts messages for which Write returned.
 	Written uint64 `json:"written"`
-	// DroppedQueue counts checkpoint 5, by any policy. Under block it is not zero only if a
-	// publisher's connection ended while it waited.
+	// DroppedQueue and DroppedWriter count checkpoints 5 and 6, by any policy; under block nothing
+	// is dropped.
 	DroppedQueue    uint64 `json:"dropped_queue"`
+	DroppedWriter   uint64 `json:"dropped_writer"`
 	DiscardedClosed uint64 `json:"discarded_closed"` // still queued or being written when it ended
-	Queued          uint64 `json:"queued"`           // waiting, replay included, or being written
+	Queued          uint64 `json:"queued"`           // at 5: replay and a publish that waits included
+	QueuedWriter    uint64 `json:"queued_writer"`    // at 6, or being written
 
-	QueuedBytes    int64 `json:"queued_bytes"` // held against SubscriberQueueMaxBytes
-	HighWaterItems int   `json:"high_water_items"`
-	HighWaterBytes int64 `json:"high_water_bytes"`
-	// BlockedNs is how long publishes waited for room here.
-	BlockedNs int64 `json:"blocked_ns"`
-	// WriteNs is how long the feeder was in QUIC's Write, which is mostly waiting: for the
+	QueuedBytes     int64 `json:"queued_bytes"`      // held against SubscriberQueueMaxBytes
+	EgressHeldBytes int64 `json:"egress_held_bytes"` // held against the share of SubscriberEgressMaxBytes
+	LaneQueueLen    int   `json:"lane_queue_len"`    // frames at 6, not counting those being written
+
+	// The most there was at a time at checkpoint 5 and, with Writer, at 6.
+	HighWaterItems        int   `json:"high_water_items"`
+	HighWaterBytes        int64 `json:"high_water_bytes"`
+	WriterHighWaterFrames int   `json:"writer_high_water_frames"`
+	WriterHighWaterBytes  int64 `json:"writer_high_water_bytes"`
+	// BlockedNs is how long publishes waited for room at 5, WriterBlockedNs how long the feeder
+	// waited for room at 6; a wait that goes on counts as far as it has come.
+	BlockedNs       int64 `json:"blocked_ns"`
+	WriterBlockedNs int64 `json:"writer_blocked_ns"`
+	// WriteNs is how long the writer was in QUIC's Write, which is mostly waiting: for the
 	// client's credit, the congestion window and the socket.
 	WriteNs int64 `json:"write_ns"`
 	// WrittenBytes are payload bytes.
@@ -94,26 +109,4 @@ type Checkpoint struct {
 	HighWaterBytes int64  `json:"high_water_bytes"`
 	BlockedNs      int64  `json:"blocked_ns"`
 	Dropped        uint64 `json:"dropped"` // messages of one subscription
-}
-
-// Wakeup counts how often a loop came round and what it found, so that a place that wakes for
-// every message can be told from one that takes them by the hundred.
-type Wakeup struct {
-	Place string `json:"place"`
-	Count uint64 `json:"count"`
-	Items uint64 `json:"items"` // frames read, or batches written
-	Bytes uint64 `json:"bytes"`
-}
-
-// loopCount is the plain form of Wakeup's figures.
-type loopCount struct{ count, items, bytes uint64 }
-
-func (l *loopCount) add(o loopCount) {
-	l.count += o.count
-	l.items += o.items
-	l.bytes += o.bytes
-}
-
-func (l loopCount) wakeup(place string) Wakeup {
-	return Wakeup{Place: place, Count: l.count, Items: l.items, Bytes: l.bytes}
 }

@@ -37,9 +37,9 @@ func newStream(b *Broker, scope wire.Scope) *stream {
 // publish numbers the batch, keeps it for replay and fans it out. It blocks for the stream's turn
 // and, under PolicyBlock, for room at every subscription; before it waits for room it calls
 // flush, so that what is owed to the publisher does not wait too. It returns false if gone was
-// closed before the batch had its turn: then nothing was published. If gone is closed during the
-// wait for room, the batch is dropped at the queues that still lack it. The caller keeps its hold.
-func (s *stream) publish(b *batch, w *waiter, gone <-chan struct{}, flush func()) bool {
+// closed before the batch had its turn: then nothing was published. Once it has, it waits until
+// every queue has let it in or ended. The caller keeps its hold.
+func (s *stream) publish(b *batch, w *waiter, woken, gone <-chan struct{}, flush func()) bool {
 	select {
 	case s.turn <- struct{}{}:
 	default:
@@ -67,22 +67,18 @@ func (s *stream) publish(b *batch, w *waiter, gone <-chan struct{}, flush func()
 	// Everyone with room first; then one wait for all the full ones.
 	w.pending.Store(1)
 	for _, sub := range subs {
-		sub.queue.offer(b, w)
+		sub.offer(b, w)
 	}
 	if w.pending.Add(-1) == 0 {
 		return true
 	}
 	flush()
-	select {
-	case <-w.ready:
-	case <-gone:
-		for _, sub := range subs {
-			sub.queue.withdraw(w)
-		}
-		<-w.ready
-	}
+	<-woken
 	return true
 }
+
+// post asks that the subscription's step run where the stream's steps run: here, at once.
+func (s *stream) post(sub *subscription) { sub.step() }
 
 // subscribe registers the subscription at a start position: all that is published from now on is
 // offered to it, and what the ring has from there on is put in front. The error is a
@@ -95,7 +91,7 @@ func (s *stream) subscribe(sub *subscription, start *wire.Start) error {
 		return err
 	}
 	if offset < s.ring.next {
-		sub.queue.startReplay(s.ring.from(offset))
+		sub.startReplay(s.ring.from(offset))
 	}
 	s.subs = append(slices.Clip(s.subs), sub)
 	if sub.offsets {

@@ -2,78 +2,177 @@ package broker
 
 import (
 	"context"
-	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"felix/internal/transport"
-	"felix/internal/wire"
 )
 
-// A subscription carries one stream to one QUIC stream of a client. Its feeder goroutine, which
-// also writes, lives from the `subscribed` reply until the client stops the QUIC stream, the
-// connection ends, or the broker has drained it.
+// A subscription carries one stream to one QUIC stream of a client, through checkpoint 5 (queue),
+// the feeder's step, checkpoint 6 (lane) and the writer. One lock guards all of that, so that a
+// batch on an idle stream costs one lock, and the account adds up at any time:
+//
+//	published = written + dropped at 5 and 6 + discarded + in the queue + in the lane + in the group
+//
+// The writer goroutine lives from the `subscribed` reply until the client stops the QUIC stream,
+// the connection ends, or the broker has drained the subscription.
 type subscription struct {
+	// Fixed.
 	id      uint64
 	conn    *conn
 	stream  *stream
-	send    *quic.SendStream
+	send    sink
+	total   *totalBudget
 	offsets bool // the client takes base offsets
-	queue   *queue
+	// Of one event frame; see Config.
+	single              bool
+	maxEvents, maxBytes int
+	maxDelay            time.Duration
 
-	// When the QUIC stream's context ends (STOP_SENDING, end of the connection), the queue is
-	// closed at once, not at the next write. unwatch is the stop function of that watch, and
+	// wantsShare says that the feeder waits for room in its egress share: the connection looks at
+	// it when shares grow.
+	wantsShare atomic.Bool
+
+	mu   sync.Mutex
+	work sync.Cond // L is mu; the writer sleeps here
+
+	feeding  bool // from the `subscribed` reply on; tests stop the feeder with it
+	draining bool // nothing more comes; the writer ends when all is written
+	ended    bool // nothing more is written
+	behind   bool // the feeder has not caught up with the publishers yet; see feed
+	idle     bool // the writer sleeps, and has not been told to wake
+	freed    bool // others may find broker-wide bytes, since the lock was taken; see unlock
+
+	queue  queue
+	lane   lane
+	group  bunch
+	recent recentBytes
+
+	egress     int64 // bytes held in the share: of the lane and the group
+	egressHigh int64
+
+	written, discarded uint64 // messages
+	writtenBytes       uint64 // payload
+	writeFor           time.Duration
+
+	steps, wakes, writes loopHist
+
+	// Scratch space, of whoever holds the lock; head is the writer's.
+	evicted []queued
+	small   []byte
+	head    [eventHeadBytes + 4]byte
+
+	// When the QUIC stream's context ends (STOP_SENDING, end of the connection), the subscription
+	// ends at once, not at the next write. unwatch is the stop function of that watch, and
 	// unwatched is closed when it has run.
 	unwatch   func() bool
 	unwatched chan struct{}
 }
 
-func newSubscription(c *conn, st *stream, id uint64, send *quic.SendStream, offsets bool) *subscription {
-	return &subscription{
-		id: id, conn: c, stream: st, send: send, offsets: offsets,
-		queue: newQueue(&c.broker.cfg), unwatched: make(chan struct{}),
+func newSubscription(c *conn, st *stream, id uint64, send sink, offsets bool) *subscription {
+	cfg := &c.broker.cfg
+	s := &subscription{
+		id: id, conn: c, stream: st, send: send, total: &c.broker.subscriberTotal, offsets: offsets,
+		single: cfg.SingleEvent, maxEvents: cfg.EventBatchMaxEvents, maxBytes: cfg.joinBytes(), maxDelay: cfg.EventBatchMaxDelay,
+		behind:    true,
+		queue:     queue{capacity: cfg.SubscriberQueueCapacity, maxBytes: cfg.SubscriberQueueMaxBytes, policy: cfg.SubscriberQueuePolicy},
+		lane:      lane{depth: cfg.SubscriberLaneQueueDepth, policy: cfg.SubscriberLaneQueuePolicy},
+		unwatched: make(chan struct{}),
 	}
+	s.work.L = &s.mu
+	return s
 }
 
 func (s *subscription) watch() {
 	s.unwatch = context.AfterFunc(s.send.Context(), func() {
-		s.queue.close()
+		s.close()
 		close(s.unwatched)
 	})
 }
 
-// Batches of at least joinBelow bytes are written as they are: QUIC's Write has no vectored form,
-// and copying them would cost more than the call. Smaller ones are joined into writes of up to
-// maxJoin while several wait.
-const (
-	joinBelow = 16 << 10
-	maxJoin   = 64 << 10
-)
+// unlock releases the lock, and wakes those who wait for broker-wide bytes if they may find some.
+func (s *subscription) unlock() {
+	freed := s.freed
+	s.freed = false
+	s.mu.Unlock()
+	if freed {
+		s.total.wake()
+	}
+}
 
-// feed writes until the queue ends. Checkpoint 6, the writer's own queue and its share of the
-// connection's egress bytes, will stand between next and write.
-func (s *subscription) feed() {
-	limit := joinLimit{each: joinBelow, total: maxJoin}
-	if s.conn.broker.cfg.SingleEvent {
-		limit.each = 0
+// giveTotal ends a broker-wide hold.
+func (s *subscription) giveTotal(size int64) {
+	if size > 0 {
+		s.total.give(size)
+		s.freed = true
 	}
-	var (
-		group []queued
-		ok    = true
-		took  time.Duration
-	)
-	for {
-		group = s.queue.next(group, ok, took, limit)
-		if len(group) == 0 {
-			break
-		}
-		began := time.Now()
-		ok = s.write(group) == nil
-		took = time.Since(began)
+}
+
+// now is the subscription's clock: the time since the broker began, which costs half of time.Now.
+func (s *subscription) now() time.Duration { return time.Since(s.conn.broker.startedAt) }
+
+// startFeeding lets the feeder run, now that `subscribed` has been written. The writer's goroutine
+// is the caller's to start.
+func (s *subscription) startFeeding() {
+	s.mu.Lock()
+	s.feeding = true
+	s.unlock()
+	s.stream.post(s)
+}
+
+// drain makes the writer end once all that is queued was written.
+func (s *subscription) drain() {
+	s.mu.Lock()
+	s.draining = true
+	s.work.Signal()
+	s.unlock()
+}
+
+// close ends the subscription at once and discards what waits.
+func (s *subscription) close() {
+	s.mu.Lock()
+	s.end()
+	s.unlock()
+}
+
+// end discards everything but the group, which settle accounts for when its write has ended.
+func (s *subscription) end() {
+	if s.ended {
+		return
 	}
-	s.finish()
+	s.ended = true
+	q, l := &s.queue, &s.lane
+	s.discarded += q.msgs + l.msgs
+	if q.blocked != nil {
+		s.total.cancel(s)
+		s.freed = true // those behind it may go on
+		q.unblock()
+	}
+	for _, e := range q.replay {
+		e.release()
+	}
+	q.replay, q.msgs = nil, 0
+	for q.items.n > 0 {
+		b := q.items.pop()
+		q.bytes -= b.frameBytes()
+		s.giveTotal(b.frameBytes())
+		b.release()
+	}
+	for l.frames.n > 0 {
+		f := l.frames.pop()
+		s.egress -= f.egress
+		s.giveTotal(f.total)
+	}
+	for l.entries.n > 0 {
+		l.entries.pop().release()
+	}
+	l.msgs, l.open = 0, false
+	s.resume()
+	s.wantsShare.Store(false)
+	s.work.Signal()
 }
 
 // finish ends the QUIC stream, with FIN if everything was written, and leaves no trace but the
@@ -82,12 +181,12 @@ func (s *subscription) finish() {
 	if !s.unwatch() {
 		<-s.unwatched
 	}
-	s.queue.mu.Lock()
-	drained := !s.queue.ended
-	s.queue.mu.Unlock()
+	s.mu.Lock()
+	drained := !s.ended
+	s.mu.Unlock()
 	if drained {
 		s.send.Close()
-		s.queue.close()
+		s.close()
 	} else {
 		s.send.CancelWrite(quic.StreamErrorCode(transport.CodeDone))
 	}
@@ -96,122 +195,32 @@ func (s *subscription) finish() {
 	s.conn.broker.archive(s)
 }
 
-// write writes the batches of a group, in order, and returns when QUIC has taken all of it.
-func (s *subscription) write(group []queued) error {
-	e := group[0]
-	if len(group) > 1 || (s.conn.broker.cfg.SingleEvent && e.count-e.skip > 1) {
-		return s.writeJoined(group)
-	}
-	if e.skip == 0 && e.hasOffset == s.offsets {
-		_, err := s.send.Write(e.frame)
-		return err
-	}
-	// The other form, or a replay that begins inside a batch: a head of its own, which QUIC
-	// buffers, and then the items where they are.
-	items, count := e.behind(e.skip)
-	head := make([]byte, 0, eventHeadBytes+4)
-	head = wire.AppendEventHeader(head, 4+len(items), s.offsets, e.base+uint64(e.skip))
-	head = binary.BigEndian.AppendUint32(head, uint32(count))
-	if _, err := s.send.Write(head); err != nil {
-		return err
-	}
-	_, err := s.send.Write(items)
-	return err
+// subscriptionTotals are figures of a subscription that only the broker's sums show.
+type subscriptionTotals struct {
+	admitted             uint64
+	blocked              *durationHist // at checkpoint 6
+	steps, wakes, writes *loopHist
 }
 
-var joinBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, maxJoin+4<<10)
-	return &b
-}}
-
-// writeJoined copies a group into one write. Within it, neighbours become one event frame as far
-// as the event_batch bounds and the offsets allow: that saves headers and gives the client larger
-// batches. Where they do not, the next frame begins in the same write: what a write costs is the
-// call and the packet, not the frame.
-func (s *subscription) writeJoined(group []queued) error {
-	cfg := &s.conn.broker.cfg
-	buf := joinBuffers.Get().(*[]byte)
-	j := joiner{out: (*buf)[:0], offsets: s.offsets, maxEvents: cfg.EventBatchMaxEvents, maxBytes: cfg.joinBytes()}
-	defer func() {
-		if cap(j.out) <= 4*maxJoin { // a large single event does not stay in the pool
-			*buf = j.out[:0]
-		}
-		joinBuffers.Put(buf)
-	}()
-	if cfg.SingleEvent {
-		j.maxEvents = 1
+// read calls f with the account, under the lock.
+func (s *subscription) read(f func(SubscriptionStats, subscriptionTotals)) {
+	st := SubscriptionStats{ID: s.id, Remote: s.conn.remote, Scope: s.stream.scope.String()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, l := &s.queue, &s.lane
+	st.Published, st.Replayed, st.Written = q.published, q.replayed, s.written
+	st.DroppedQueue, st.DroppedWriter, st.DiscardedClosed = q.dropped, l.dropped, s.discarded
+	st.Queued, st.QueuedWriter = q.msgs, l.msgs+s.group.msgs
+	st.QueuedBytes, st.EgressHeldBytes, st.LaneQueueLen = q.bytes, s.egress, l.frames.n
+	st.HighWaterItems, st.HighWaterBytes = q.highItems, q.highBytes
+	st.WriterHighWaterFrames, st.WriterHighWaterBytes = l.highFrames, s.egressHigh
+	st.BlockedNs, st.WriterBlockedNs = int64(q.blockedFor), int64(l.blocked.sum)
+	if q.blocked != nil {
+		st.BlockedNs += int64(time.Since(q.blockedSince))
 	}
-	for _, e := range group {
-		items, count := e.behind(e.skip)
-		base := e.base + uint64(e.skip)
-		if !cfg.SingleEvent {
-			j.add(items, count, base)
-			continue
-		}
-		for ; count > 0; count-- {
-			n := 4 + int(binary.BigEndian.Uint32(items))
-			j.add(items[:n], 1, base)
-			items, base = items[n:], base+1
-			if len(j.out) >= maxJoin {
-				if _, err := s.send.Write(j.finish()); err != nil {
-					return err
-				}
-				j.out = j.out[:0]
-			}
-		}
+	if l.stalled {
+		st.WriterBlockedNs += int64(time.Since(l.stalledSince))
 	}
-	if out := j.finish(); len(out) > 0 {
-		_, err := s.send.Write(out)
-		return err
-	}
-	return nil
-}
-
-// joiner builds event frames one behind the other.
-type joiner struct {
-	out                 []byte
-	offsets             bool
-	maxEvents, maxBytes int // of one frame
-
-	open   bool
-	start  int // of the open frame in out
-	events int
-	bytes  int
-	base   uint64
-}
-
-func (j *joiner) add(items []byte, count int, base uint64) {
-	if j.open && (j.events+count > j.maxEvents || j.bytes+len(items) > j.maxBytes ||
-		(j.offsets && base != j.base+uint64(j.events))) {
-		j.close()
-	}
-	if !j.open {
-		j.open, j.start, j.events, j.bytes, j.base = true, len(j.out), 0, 0, base
-		j.out = append(j.out, make([]byte, wire.EventHeaderLen(j.offsets)+4)...)
-	}
-	j.out = append(j.out, items...)
-	j.events += count
-	j.bytes += len(items)
-}
-
-// close completes the head of the open frame.
-func (j *joiner) close() {
-	if !j.open {
-		return
-	}
-	head := wire.AppendEventHeader(j.out[j.start:j.start], 4+j.bytes, j.offsets, j.base)
-	binary.BigEndian.PutUint32(j.out[j.start+len(head):], uint32(j.events))
-	j.open = false
-}
-
-func (j *joiner) finish() []byte {
-	j.close()
-	return j.out
-}
-
-// stats is the account with its name tag.
-func (s *subscription) stats() (SubscriptionStats, queueTotals) {
-	st, totals := s.queue.snapshot()
-	st.ID, st.Remote, st.Scope = s.id, s.conn.remote, s.stream.scope.String()
-	return st, totals
+	st.WriteNs, st.WrittenBytes = int64(s.writeFor), s.writtenBytes
+	f(st, subscriptionTotals{q.admitted, &l.blocked, &s.steps, &s.wakes, &s.writes})
 }

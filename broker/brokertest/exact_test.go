@@ -20,14 +20,21 @@ import (
 // subscription, and against what the subscribers really got.
 func TestExactness(t *testing.T) {
 	for _, policy := range []broker.Policy{broker.PolicyDropNew, broker.PolicyDropOld, broker.PolicyBlock} {
-		for seed := range uint64(3) {
-			cfg := broker.Config{SubscriberQueuePolicy: policy, SubscriberQueueCapacity: 8, SubscriberQueueMaxBytes: 200_000, RingMaxBytes: 1 << 20}
-			run(t, fmt.Sprintf("%s/%d", policy, seed), cfg, func(t *testing.T, n *Net) { exactness(t, n, policy, seed) })
+		for seed := range uint64(6) {
+			lane := broker.Policy(seed % 3)
+			cfg := broker.Config{
+				SubscriberQueuePolicy: policy, SubscriberQueueCapacity: 8, SubscriberQueueMaxBytes: 200_000, RingMaxBytes: 1 << 20,
+				SubscriberLaneQueuePolicy: lane, SubscriberLaneQueueDepth: 4, SubscriberEgressMaxBytes: 300_000,
+			}
+			if seed >= 3 {
+				cfg.SubscriberQueueMaxBytesTotal = 250_000
+			}
+			run(t, fmt.Sprintf("%s/%s/%d", policy, lane, seed), cfg, func(t *testing.T, n *Net) { exactness(t, n, policy, lane, seed) })
 		}
 	}
 }
 
-func exactness(t *testing.T, n *Net, policy broker.Policy, seed uint64) {
+func exactness(t *testing.T, n *Net, policy, lane broker.Policy, seed uint64) {
 	const perPublisher = 150
 	var publishers, subscribers, snapshots sync.WaitGroup
 	over := make(chan struct{})
@@ -103,7 +110,7 @@ func exactness(t *testing.T, n *Net, policy broker.Policy, seed uint64) {
 
 	check := func() {
 		for _, s := range n.Broker.Stats().Subscriptions {
-			if s.Published != s.Written+s.DroppedQueue+s.DiscardedClosed+s.Queued {
+			if !addsUp(s) {
 				t.Errorf("does not add up: %+v", s)
 			}
 		}
@@ -131,22 +138,22 @@ func exactness(t *testing.T, n *Net, policy broker.Policy, seed uint64) {
 	var sent uint64
 	for _, s := range st.Subscriptions {
 		sent += s.Written
-		if s.Queued != 0 {
+		if s.Queued+s.QueuedWriter != 0 || s.QueuedBytes != 0 || s.EgressHeldBytes != 0 || s.LaneQueueLen != 0 {
 			t.Errorf("still queued: %+v", s)
 		}
 		read, whole := got[s.ID]
 		if whole && s.Live && (read != s.Written || s.Published != st.Flow.PublishedMsgs) {
 			t.Errorf("read %d messages: %+v, of %d published", read, s, st.Flow.PublishedMsgs)
 		}
-		if policy == broker.PolicyBlock && s.DroppedQueue > 8 { // the one that its publisher left
+		if policy == broker.PolicyBlock && s.DroppedQueue > 0 || lane == broker.PolicyBlock && s.DroppedWriter > 0 {
 			t.Errorf("dropped under block: %+v", s)
 		}
 	}
 	if st.Flow.SentMsgs != sent {
 		t.Errorf("flow: sent %d, want %d", st.Flow.SentMsgs, sent)
 	}
-	if policy != broker.PolicyBlock && st.Checkpoints[0].Dropped == 0 {
-		t.Log("nothing was dropped in this run")
+	if st.SubscriberHeld != 0 {
+		t.Errorf("%d bytes are still held broker-wide", st.SubscriberHeld)
 	}
 }
 

@@ -35,7 +35,7 @@ var earliest = &wire.Start{Kind: wire.StartEarliest}
 func subscription(t *testing.T, n *Net, id uint64) broker.SubscriptionStats {
 	t.Helper()
 	for _, s := range n.Broker.Stats().Subscriptions {
-		if s.Published != s.Written+s.DroppedQueue+s.DiscardedClosed+s.Queued {
+		if !addsUp(s) {
 			t.Errorf("subscription %d does not add up: %+v", s.ID, s)
 		}
 		if s.ID == id {
@@ -44,6 +44,18 @@ func subscription(t *testing.T, n *Net, id uint64) broker.SubscriptionStats {
 	}
 	t.Fatalf("no subscription %d", id)
 	return broker.SubscriptionStats{}
+}
+
+func addsUp(s broker.SubscriptionStats) bool {
+	return s.Published == s.Written+s.DroppedQueue+s.DroppedWriter+s.DiscardedClosed+s.Queued+s.QueuedWriter
+}
+
+// shallow is a configuration whose writer's queue has one place, in which no two batches meet, and
+// then makes the feeder wait: what is published to a client that does not read is one batch in
+// Write, one at 6, and the rest at 5.
+func shallow(cfg broker.Config) broker.Config {
+	cfg.SubscriberLaneQueueDepth, cfg.SubscriberLaneQueuePolicy, cfg.EventBatchMaxEvents = 1, broker.PolicyBlock, 1
+	return cfg
 }
 
 func TestSubscribe(t *testing.T) {
@@ -148,24 +160,23 @@ func TestUnsubscribe(t *testing.T) {
 		s.PublishAcked(99, Demo, "y")
 		s.Want(ackedOpen)
 	})
-	run(t, "while a write is stuck", broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}, func(t *testing.T, n *Net) {
+	run(t, "while a write is stuck", shallow(broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}), func(t *testing.T, n *Net) {
 		c := n.DialConfig(transport.Config{StreamRecvWindow: 64 << 10, ConnRecvWindow: 1 << 20})
 		id, events := n.Subscribe(c, n.Control(c), Demo, nil)
 		p := n.Control(n.Dial())
-		for i := range uint64(4) { // one in Write, one queued, one blocked, one unread
+		for i := range uint64(5) { // one in Write, one at 6, one at 5, one blocked, one not published yet
 			p.PublishAcked(i, Demo, strings.Repeat("x", 100_000))
 		}
-		p.Want(wire.PublishAck{RequestID: 0, OK: true})
-		p.Want(wire.PublishAck{RequestID: 1, OK: true})
 		settle()
-		if st := subscription(t, n, id); st.Queued != 3 || !st.Live || st.BlockedNs == 0 {
+		if st := subscription(t, n, id); st.Queued != 2 || st.QueuedWriter != 2 || !st.Live || st.BlockedNs == 0 {
 			t.Fatalf("before: %+v", st)
 		}
 		events.Uni.CancelRead(0)
-		p.Want(wire.PublishAck{RequestID: 2, OK: true}) // the wait ends with the subscription
-		p.Want(wire.PublishAck{RequestID: 3, OK: true})
+		for i := range uint64(5) { // the wait ends with the subscription
+			p.Want(wire.PublishAck{RequestID: i, OK: true})
+		}
 		settle()
-		if st := subscription(t, n, id); st.DiscardedClosed != 3 || st.Live || st.Queued != 0 || st.QueuedBytes != 0 {
+		if st := subscription(t, n, id); st.DiscardedClosed != 4 || st.Live || st.Queued+st.QueuedWriter != 0 || st.QueuedBytes+st.EgressHeldBytes != 0 {
 			t.Errorf("after: %+v", st)
 		}
 	})
@@ -293,7 +304,7 @@ func TestReplay(t *testing.T) {
 // TestReplayJoins subscribes at random moments under a steady load: replay and live delivery join
 // without a gap and without a duplicate, and nothing published after `subscribed` is missing.
 func TestReplayJoins(t *testing.T) {
-	run(t, "under load", broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, LogCapacity: 300}, func(t *testing.T, n *Net) {
+	run(t, "under load", broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberLaneQueuePolicy: broker.PolicyBlock, LogCapacity: 300}, func(t *testing.T, n *Net) {
 		const total = 3000
 		rng := rand.New(rand.NewPCG(1, 2))
 		published := make(chan struct{})
@@ -414,10 +425,10 @@ func TestJoining(t *testing.T) {
 		{"a batch is not split", broker.Config{EventBatchMaxEvents: 1}, 2},
 		{"single event", broker.Config{SingleEvent: true}, 1},
 	} {
+		tt.cfg.EventBatchMaxDelay, tt.cfg.SubscriberLaneQueueDepth = time.Hour, 100
 		run(t, tt.name, tt.cfg, func(t *testing.T, n *Net) {
 			frames := collect(t, n, 100)
 			for i, f := range frames {
-				// The first may have begun before the rest was there, and a write has its bound too.
 				if f > tt.max {
 					t.Errorf("frame %d has %d events, want at most %d", i, f, tt.max)
 				}
@@ -442,13 +453,13 @@ func TestPolicies(t *testing.T) {
 		publishedToStalled     uint64
 		writtenToOtherMeanwhil uint64
 	}{
-		// One batch is in Write, five wait.
-		{broker.PolicyDropNew, sent, 1 + capacity, sent - 1 - capacity, []int{0, 1, 2, 3, 4, 5}, sent, sent},
-		{broker.PolicyDropOld, sent, 1 + capacity, sent - 1 - capacity, []int{0, 15, 16, 17, 18, 19}, sent, sent},
-		// The seventh is published, at the other too, and waits for room at the stalled one.
-		{broker.PolicyBlock, 1 + capacity, 1 + capacity + 1, 0, nil, 1 + capacity + 1, 1 + capacity + 1},
+		// One batch is in Write, one at 6, five wait.
+		{broker.PolicyDropNew, sent, capacity, sent - 2 - capacity, []int{0, 1, 2, 3, 4, 5, 6}, sent, sent},
+		{broker.PolicyDropOld, sent, capacity, sent - 2 - capacity, []int{0, 1, 15, 16, 17, 18, 19}, sent, sent},
+		// The eighth is published, at the other too, and waits for room at the stalled one.
+		{broker.PolicyBlock, 2 + capacity, capacity + 1, 0, nil, 2 + capacity + 1, 2 + capacity + 1},
 	} {
-		cfg := broker.Config{SubscriberQueuePolicy: tt.policy, SubscriberQueueCapacity: capacity}
+		cfg := shallow(broker.Config{SubscriberQueuePolicy: tt.policy, SubscriberQueueCapacity: capacity})
 		run(t, tt.policy.String(), cfg, func(t *testing.T, n *Net) {
 			c := n.DialConfig(transport.Config{StreamRecvWindow: 64 << 10, ConnRecvWindow: 1 << 20})
 			stalled, ev := n.Subscribe(c, n.Control(c), Demo, nil)
@@ -468,7 +479,7 @@ func TestPolicies(t *testing.T) {
 			}
 			settle()
 			st := subscription(t, n, stalled)
-			if st.Published != tt.publishedToStalled || st.Queued != tt.queued || st.DroppedQueue != tt.dropped || st.Written != 0 {
+			if st.Published != tt.publishedToStalled || st.Queued != tt.queued || st.QueuedWriter != 2 || st.DroppedQueue != tt.dropped || st.Written != 0 {
 				t.Errorf("stalled: %+v", st)
 			}
 			if st.HighWaterItems != capacity {
@@ -511,19 +522,23 @@ func TestPolicies(t *testing.T) {
 
 // TestBytesBound: the same by bytes, and a batch larger than the whole bound passes alone.
 func TestBytesBound(t *testing.T) {
-	run(t, "drop_new", broker.Config{SubscriberQueueMaxBytes: 250_000}, func(t *testing.T, n *Net) {
+	run(t, "drop_new", shallow(broker.Config{SubscriberQueueMaxBytes: 250_000}), func(t *testing.T, n *Net) {
 		c := n.DialConfig(transport.Config{StreamRecvWindow: 64 << 10, ConnRecvWindow: 1 << 20})
 		id, ev := n.Subscribe(c, n.Control(c), Demo, nil)
 		p := n.Control(n.Dial())
-		for i := range uint64(5) { // two fit, the one in Write included
-			p.PublishAcked(i, Demo, strings.Repeat("x", 100_000))
+		x := strings.Repeat("x", 100_000)
+		for i := range uint64(7) { // two fit, behind the one in Write and the one at 6
+			p.PublishAcked(i, Demo, x)
 			p.Want(wire.PublishAck{RequestID: i, OK: true})
 			settle()
 		}
-		if st := subscription(t, n, id); st.Queued != 2 || st.DroppedQueue != 3 || st.QueuedBytes > 250_000 {
+		if st := subscription(t, n, id); st.Queued != 2 || st.QueuedWriter != 2 || st.DroppedQueue != 3 || st.QueuedBytes > 250_000 {
 			t.Errorf("%+v", st)
 		}
-		ev.WantEvents(nil, strings.Repeat("x", 100_000), strings.Repeat("x", 100_000))
+		ev.WantEvents(nil, x, x, x, x)
+		settle()
+		p.Publish(Demo, x)
+		p.Publish(Demo, x)
 		settle()
 		p.Publish(Demo, strings.Repeat("y", 400_000))
 		settle()
@@ -532,18 +547,19 @@ func TestBytesBound(t *testing.T) {
 		if st := subscription(t, n, id); st.Queued != 1 || st.DroppedQueue != 4 || st.HighWaterBytes < 400_000 {
 			t.Errorf("%+v", st)
 		}
-		ev.WantEvents(nil, strings.Repeat("y", 400_000))
+		ev.WantEvents(nil, x, x, strings.Repeat("y", 400_000))
 	})
 }
 
-// TestPublisherGone: a publish that waits for room ends with its publisher's connection.
+// TestPublisherGone: a publish that waits for room at 5 was accepted, and survives its publisher's
+// connection.
 func TestPublisherGone(t *testing.T) {
-	run(t, "block", broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}, func(t *testing.T, n *Net) {
+	run(t, "block", shallow(broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}), func(t *testing.T, n *Net) {
 		c := n.DialConfig(transport.Config{StreamRecvWindow: 64 << 10, ConnRecvWindow: 1 << 20})
 		id, ev := n.Subscribe(c, n.Control(c), Demo, nil)
 		pc := n.Dial()
 		p, q := n.Control(pc), n.Control(pc)
-		for range 3 {
+		for range 4 {
 			p.Publish(Demo, strings.Repeat("x", 100_000))
 			wait(100)
 		}
@@ -551,13 +567,16 @@ func TestPublisherGone(t *testing.T) {
 		settle()
 		pc.Close(transport.CodeDone, "")
 		settle()
-		if st := subscription(t, n, id); st.Queued != 2 || st.DroppedQueue != 1 {
+		if st := subscription(t, n, id); st.Queued != 2 || st.QueuedWriter != 2 || st.DroppedQueue != 0 {
 			t.Errorf("%+v", st)
 		}
-		if f := n.Broker.Stats().Flow; f.ReceivedMsgs != 4 || f.AcceptedMsgs != 3 || f.IngressDroppedMsgs != 1 {
+		for range 4 {
+			ev.WantEvents(nil, strings.Repeat("x", 100_000))
+		}
+		settle()
+		if f := n.Broker.Stats().Flow; f.ReceivedMsgs != 5 || f.AcceptedMsgs != 4 || f.IngressDroppedMsgs != 1 {
 			t.Errorf("flow: %+v", f)
 		}
-		ev.WantEvents(nil, strings.Repeat("x", 100_000), strings.Repeat("x", 100_000))
 		np := n.Control(n.Dial())
 		np.PublishAcked(99, Demo, "x")
 		np.Want(ackedOpen)
@@ -567,7 +586,7 @@ func TestPublisherGone(t *testing.T) {
 
 // TestBlockedAck: an ack that is owed does not wait behind a later publish that does.
 func TestBlockedAck(t *testing.T) {
-	run(t, "block", broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}, func(t *testing.T, n *Net) {
+	run(t, "block", shallow(broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}), func(t *testing.T, n *Net) {
 		c := n.DialConfig(transport.Config{StreamRecvWindow: 64 << 10, ConnRecvWindow: 1 << 20})
 		_, _ = n.Subscribe(c, n.Control(c), Demo, nil)
 		p := n.Control(n.Dial())
@@ -594,7 +613,7 @@ func TestShutdown(t *testing.T) {
 			p.Want(wire.PublishAck{RequestID: i, OK: true})
 		}
 		settle()
-		if st := subscription(t, n, id); st.Queued == 0 {
+		if st := subscription(t, n, id); st.QueuedWriter == 0 {
 			t.Fatal("nothing is queued: the test tests nothing")
 		}
 		done := make(chan error, 1)
@@ -625,7 +644,8 @@ func TestShutdown(t *testing.T) {
 			p.Want(wire.PublishAck{RequestID: i, OK: true})
 		}
 		settle()
-		queued := subscription(t, n, id).Queued
+		st := subscription(t, n, id)
+		queued := st.Queued + st.QueuedWriter
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -636,11 +656,11 @@ func TestShutdown(t *testing.T) {
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if st := subscription(t, n, id); st.DiscardedClosed != queued || st.Queued != 0 {
+		if st := subscription(t, n, id); st.DiscardedClosed != queued || st.Queued+st.QueuedWriter != 0 {
 			t.Errorf("%+v", st)
 		}
 	})
-	run(t, "with a blocked publish", broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}, func(t *testing.T, n *Net) {
+	run(t, "with a blocked publish", shallow(broker.Config{SubscriberQueuePolicy: broker.PolicyBlock, SubscriberQueueCapacity: 1}), func(t *testing.T, n *Net) {
 		c := n.DialConfig(transport.Config{StreamRecvWindow: 64 << 10, ConnRecvWindow: 1 << 20})
 		_, ev := n.Subscribe(c, n.Control(c), Demo, nil)
 		p := n.Control(n.Dial())

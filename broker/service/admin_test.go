@@ -81,6 +81,10 @@ func TestAdminPages(t *testing.T) {
 		`felix_subscribe_dropped_total{policy="drop_new"} 0`,
 		`felix_sub_queue_len 0`, // exactly 0 when idle
 		`felix_sub_queue_held_bytes 0`,
+		`felix_sub_queue_dropped_total{policy="drop_new"} 0`,
+		`felix_sub_lane_queue_len 0`,
+		`felix_sub_egress_held_bytes 0`,
+		`felix_broker_checkpoint_blocked_seconds_count{checkpoint="6"} 0`,
 		`felix_conn_packets_sent{role="broker"} [1-9]`,
 		`felix_conn_packets_lost{role="broker"} `,
 		`felix_conn_cwnd_bytes{role="broker"} [1-9]`,
@@ -145,8 +149,8 @@ func TestReadyDuringDrain(t *testing.T) {
 		t.Errorf("/live is %d during the drain", code)
 	}
 	_, page := request(t, "GET", r.AdminURL+"/metrics")
-	if !regexp.MustCompile(`(?m)^felix_sub_queue_len [1-9]`).MatchString(page) {
-		t.Error("the queue is stuck and felix_sub_queue_len does not say so")
+	if !regexp.MustCompile(`(?m)^felix_sub_lane_queue_len [1-9]`).MatchString(page) {
+		t.Error("the queue is stuck and felix_sub_lane_queue_len does not say so")
 	}
 	cancel()
 	<-stopped

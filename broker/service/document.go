@@ -20,7 +20,10 @@ type Document struct {
 	ConnsForgotten uint64                       `json:"conns_forgotten"`
 	Socket         transport.SocketInfo         `json:"socket"`
 	Config         map[string]settings.Document `json:"config"`
-	Process        Process                      `json:"process"`
+	// Memory is the byte bounds in use, and MemorySum what they add up to.
+	Memory    MemoryUse `json:"memory"`
+	MemorySum int64     `json:"memory_sum_bytes"`
+	Process   Process   `json:"process"`
 }
 
 // Process is what the process has used since it began. A nil pointer is a fact that this
@@ -44,8 +47,9 @@ type Process struct {
 func (s *Service) Document() Document {
 	d := Document{
 		At: time.Now(), Broker: s.broker.Stats(), Conns: []transport.ConnStats{},
-		ConnsForgotten: s.monitor.Forgotten(), Config: s.opts.Config, Process: processNow(),
+		ConnsForgotten: s.monitor.Forgotten(), Config: s.opts.Config, Memory: s.memoryInUse(), Process: processNow(),
 	}
+	d.MemorySum = d.Memory.Sum()
 	for _, t := range s.monitor.Finals() {
 		d.Conns = append(d.Conns, t.Final)
 	}

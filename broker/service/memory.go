@@ -20,40 +20,51 @@ const (
 type MemoryUse struct {
 	RingBytes           int64 `json:"ring_bytes"`
 	Subscriptions       int   `json:"subscriptions"`
-	SubscriberQueueSize int64 `json:"subscriber_queue_bytes"` // of each subscription
+	SubscriberQueueSize int64 `json:"subscriber_queue_bytes"`  // of each subscription, checkpoint 5
+	Subscribers         int   `json:"subscribers"`             // connections with subscriptions
+	SubscriberEgress    int64 `json:"subscriber_egress_bytes"` // of each of them, checkpoint 6
+	SubscriberTotal     int64 `json:"subscriber_total_bytes"`  // of all subscriptions at 5 and 6
 	Connections         int   `json:"connections"`
 	ReceiveWindow       int64 `json:"receive_window_bytes"` // of each connection
 }
 
+// Egress is what the bounds let subscriptions hold: those of each, or that of all, whichever is
+// less.
+func (m MemoryUse) Egress() int64 {
+	return min(int64(m.Subscriptions)*m.SubscriberQueueSize+int64(m.Subscribers)*m.SubscriberEgress, m.SubscriberTotal)
+}
+
 // Sum is the memory limit that goes with it.
 func (m MemoryUse) Sum() int64 {
-	return m.RingBytes + int64(m.Subscriptions)*m.SubscriberQueueSize + int64(m.Connections)*m.ReceiveWindow + memoryBase
+	return m.RingBytes + m.Egress() + int64(m.Connections)*m.ReceiveWindow + memoryBase
 }
 
 func (m MemoryUse) String() string {
 	const mib = 1 << 20
-	return fmt.Sprintf("memory limit %d MiB + %d MiB a subscription + %d MiB a connection",
-		(m.RingBytes+memoryBase)/mib, m.SubscriberQueueSize/mib, m.ReceiveWindow/mib)
+	return fmt.Sprintf("memory limit %d MiB + %d MiB a subscription and %d MiB a connection that has any (at most %d MiB) + %d MiB a connection",
+		(m.RingBytes+memoryBase)/mib, m.SubscriberQueueSize/mib, m.SubscriberEgress/mib, m.SubscriberTotal/mib, m.ReceiveWindow/mib)
 }
 
-// Memory adds up the byte bounds in use now.
+// Memory is the byte bounds of a broker that nobody uses yet.
 func (s *Service) Memory() MemoryUse {
 	b := s.opts.Broker
 	return MemoryUse{
 		RingBytes:           min(b.RingMaxBytesTotal, int64(len(b.Streams))*b.RingMaxBytes),
 		SubscriberQueueSize: b.SubscriberQueueMaxBytes,
+		SubscriberEgress:    b.SubscriberEgressMax,
+		SubscriberTotal:     b.SubscriberQueueMaxTotal,
 		ReceiveWindow:       s.tconf.ConnRecvWindow,
 	}
 }
 
-func (s *Service) memoryInUse() int64 {
-	m := s.Memory()
-	st := s.broker.Stats()
-	m.Connections = st.Connections
+// memoryInUse is Memory with the connections and subscriptions that the broker has now.
+func (s *Service) memoryInUse() MemoryUse {
+	m, st := s.Memory(), s.broker.Stats()
+	m.Connections, m.Subscribers = st.Connections, st.Subscribers
 	for _, stream := range st.Streams {
 		m.Subscriptions += stream.Subscriptions
 	}
-	return m.Sum()
+	return m
 }
 
 // memoryLimit keeps the Go memory limit at what inUse says.

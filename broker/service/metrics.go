@@ -1,6 +1,8 @@
 package service
 
 import (
+	"time"
+
 	"felix/broker"
 	"felix/internal/transport"
 
@@ -45,8 +47,12 @@ const (
 
 var (
 	subscribeDropped  = newMetric(counter, "felix_subscribe_dropped_total", "Deliveries dropped at checkpoint 5.", "policy")
-	subQueueLen       = newMetric(gauge, "felix_sub_queue_len", "Messages queued at checkpoint 5 or being written, over all subscriptions.")
+	writerDropped     = newMetric(counter, "felix_sub_queue_dropped_total", "Deliveries dropped at checkpoint 6.", "policy")
+	subQueueLen       = newMetric(gauge, "felix_sub_queue_len", "Messages queued at checkpoint 5, over all subscriptions.")
 	subQueueHeld      = newMetric(gauge, "felix_sub_queue_held_bytes", "Bytes held at checkpoint 5, over all subscriptions.")
+	subLaneLen        = newMetric(gauge, "felix_sub_lane_queue_len", "Frames queued at checkpoint 6, over all subscriptions.")
+	subEgressHeld     = newMetric(gauge, "felix_sub_egress_held_bytes", "Bytes held between checkpoint 5 and the wire, over all subscriptions.")
+	checkpointBlocked = prometheus.NewDesc("felix_broker_checkpoint_blocked_seconds", "How long publishes and deliveries waited at a checkpoint.", []string{"checkpoint"}, nil)
 	publishRequests   = newMetric(counter, "felix_publish_requests_total", "Published messages by what became of them at ingress; a batch counts each of its messages.", "result")
 	publishBytes      = newMetric(counter, "felix_publish_bytes_total", "Payload bytes received in publishes.")
 	subscribeRequests = newMetric(counter, "felix_subscribe_requests_total", "Subscribe requests by their answer.", "result")
@@ -66,7 +72,7 @@ var (
 	connSendErrs  = newMetric(counter, "felix_conn_send_errors", "Send calls that failed, ended connections included.", "role")
 
 	allMetrics = []metric{
-		subscribeDropped, subQueueLen, subQueueHeld, publishRequests, publishBytes, subscribeRequests, subscribeBytes,
+		subscribeDropped, writerDropped, subQueueLen, subQueueHeld, subLaneLen, subEgressHeld, publishRequests, publishBytes, subscribeRequests, subscribeBytes,
 		connOpen, connMTU, connCwnd, connRTT, connSent, connReceived, connLost, connBytesOut, connBytesIn, connSendCalls, connSendErrs,
 	}
 )
@@ -76,6 +82,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range allMetrics {
 		ch <- m.desc
 	}
+	ch <- checkpointBlocked
 }
 
 // Collect implements prometheus.Collector.
@@ -86,18 +93,27 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 func collectBroker(ch chan<- prometheus.Metric, st broker.Stats) {
 	var queued uint64
-	var held int64
+	var held, egress int64
+	var frames int
 	for _, sub := range st.Subscriptions {
 		queued += sub.Queued
 		held += sub.QueuedBytes
+		egress += sub.EgressHeldBytes
+		frames += sub.LaneQueueLen
 	}
 	subQueueLen.send(ch, float64(queued))
 	subQueueHeld.send(ch, float64(held))
+	subEgressHeld.send(ch, float64(egress))
+	subLaneLen.send(ch, float64(frames))
 	for _, cp := range st.Checkpoints {
-		if cp.Number == 5 {
+		switch cp.Number {
+		case 5:
 			subscribeDropped.send(ch, float64(cp.Dropped), cp.Policy)
+		case 6:
+			writerDropped.send(ch, float64(cp.Dropped), cp.Policy)
 		}
 	}
+	sendDurations(ch, checkpointBlocked, st.WriterBlocked, "6")
 	publishRequests.send(ch, float64(st.Flow.AcceptedMsgs), "accepted")
 	publishRequests.send(ch, float64(st.Flow.RejectedMsgs), "rejected")
 	publishRequests.send(ch, float64(st.Flow.IngressDroppedMsgs), "dropped")
@@ -105,6 +121,21 @@ func collectBroker(ch chan<- prometheus.Metric, st broker.Stats) {
 	subscribeRequests.send(ch, float64(st.SubscribesAccepted), "accepted")
 	subscribeRequests.send(ch, float64(st.SubscribesRefused), "refused")
 	subscribeBytes.send(ch, float64(st.Flow.BytesOut))
+}
+
+// sendDurations turns a histogram of the broker into one of Prometheus, whose buckets are
+// cumulative.
+func sendDurations(ch chan<- prometheus.Metric, desc *prometheus.Desc, h broker.DurationHist, labels ...string) {
+	buckets := map[float64]uint64{}
+	var n uint64
+	bounds := broker.DurationBounds()
+	for i, c := range h.Counts {
+		n += c
+		if i < len(bounds) {
+			buckets[bounds[i].Seconds()] = n
+		}
+	}
+	ch <- prometheus.MustNewConstHistogram(desc, n, time.Duration(h.SumNs).Seconds(), buckets, labels...)
 }
 
 func collectConns(ch chan<- prometheus.Metric, m *transport.Monitor) {

@@ -140,7 +140,7 @@ func (s *Service) Start(ctx context.Context) (Ready, error) {
 	}
 	s.started, s.listener, s.admin = true, l, a
 	if s.opts.LimitMemory {
-		s.memory = startMemoryLimit(s.memoryInUse)
+		s.memory = startMemoryLimit(func() int64 { return s.memoryInUse().Sum() })
 	}
 	go func() {
 		defer close(s.served)

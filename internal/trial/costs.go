@@ -123,8 +123,12 @@ func (t *trial) checkpoints() []runrecord.Checkpoint {
 		for _, c := range now.Checkpoints {
 			was := checkpointOf(t.base, c.Number)
 			dropped, blocked, high := int64(c.Dropped)-int64(was.Dropped), c.BlockedNs-was.BlockedNs, c.HighWater
+			unit := "batches"
+			if c.Number == 6 {
+				unit = "frames"
+			}
 			out = append(out, runrecord.Checkpoint{
-				Number: c.Number, Name: c.Name, Bound: fmt.Sprintf("%d batches, %s", c.Bound, settings.FormatSize(c.BoundBytes)), Policy: c.Policy,
+				Number: c.Number, Name: c.Name, Bound: fmt.Sprintf("%d %s, %s", c.Bound, unit, settings.FormatSize(c.BoundBytes)), Policy: c.Policy,
 				HighWater: &high, BlockedNs: &blocked, Dropped: &dropped,
 			})
 		}

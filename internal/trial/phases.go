@@ -239,11 +239,11 @@ func (t *trial) explained(base *broker.Stats, now []subProgress, want []int64, g
 func droppedSince(now, base *broker.Stats) int64 {
 	var n int64
 	for _, s := range now.Subscriptions {
-		n += int64(s.DroppedQueue)
+		n += int64(s.DroppedQueue + s.DroppedWriter)
 	}
 	if base != nil {
 		for _, s := range base.Subscriptions {
-			n -= int64(s.DroppedQueue)
+			n -= int64(s.DroppedQueue + s.DroppedWriter)
 		}
 	}
 	return n

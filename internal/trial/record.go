@@ -233,8 +233,8 @@ func (t *trial) reported(receivers []receiverResult) measure.Reported {
 			if b := findSubscription(t.base, r); b != nil {
 				was = *b
 			}
-			dropped := now.DroppedQueue - was.DroppedQueue
-			drops.Subscriber = &dropped
+			dropped, shed := now.DroppedQueue-was.DroppedQueue, now.DroppedWriter-was.DroppedWriter
+			drops.Subscriber, drops.Writer = &dropped, &shed
 			rep.Discarded[r.ID] = now.DiscardedClosed - was.DiscardedClosed
 		}
 		rep.Subscribers[r.ID] = drops

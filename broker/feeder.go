@@ -1,0 +1,177 @@
+package broker
+
+import (
+	"time"
+
+	"felix/internal/wire"
+)
+
+// step is the feeder: it moves from the queue (5) to the lane (6) what has room there, and sees to
+// it that it is written. It never blocks and may be called by anyone; the places where a stream's
+// steps belong call it through stream.post.
+func (s *subscription) step() {
+	s.mu.Lock()
+	s.feed()
+	s.unlock()
+}
+
+// feed is step with the lock held. A hold changes hands here without a gap: the bytes of a batch
+// are held in the egress share before they are given back at 5, and the broker-wide hold goes
+// along.
+func (s *subscription) feed() {
+	if s.ended {
+		return
+	}
+	if !s.feeding {
+		s.admit()
+		return
+	}
+	var items, bytes uint64
+	fresh := false // the open frame is of this step
+	for {
+		s.admit()
+		e, replay, ok := s.queue.front()
+		if !ok {
+			s.behind = false
+			s.resume()
+			break
+		}
+		size := e.frameBytes()
+		if !s.roomInShare(size) {
+			s.lane.open = false
+			s.stall()
+			break
+		}
+		f := frame{egress: size}
+		if !replay {
+			f.total = size
+		}
+		join := s.joins(e, fresh)
+		if !join && s.lane.frames.n >= s.lane.depth {
+			// What a replay promised is not shed for want of a place in a queue: until the feeder
+			// has caught up with the publishers once, it waits.
+			if s.behind || s.lane.policy == PolicyBlock {
+				s.stall()
+				break
+			}
+			if s.lane.policy == PolicyDropNew {
+				s.resume()
+				s.queue.takeFront(replay)
+				s.lane.dropped += e.msgs()
+				s.giveTotal(f.total)
+				e.release()
+				continue
+			}
+			s.dropOldest()
+		}
+		s.resume()
+		s.queue.takeFront(replay)
+		s.egress += size
+		s.egressHigh = max(s.egressHigh, s.egress)
+		s.enter(e, f, join)
+		fresh = fresh || !join
+		items++
+		bytes += uint64(size)
+	}
+	if items > 0 {
+		s.steps.record(items, bytes)
+	}
+	s.kick()
+	if s.lane.open && fresh {
+		s.holdBack()
+	}
+}
+
+// roomInShare reports whether the subscription may hold so many bytes more in its share. If not,
+// the connection will ask for a step when the share has grown.
+func (s *subscription) roomInShare(size int64) bool {
+	budget := &s.conn.egress
+	if budget.fits(s.egress, size) {
+		return true
+	}
+	// Said before the second look, so that a share that grows in between is not missed.
+	s.wantsShare.Store(true)
+	if !budget.fits(s.egress, size) {
+		return false
+	}
+	s.wantsShare.Store(false)
+	return true
+}
+
+// joins reports whether an entry goes into the open frame. fresh: that was opened in this step.
+func (s *subscription) joins(e queued, fresh bool) bool {
+	l := &s.lane
+	if !l.open {
+		return false
+	}
+	items := e.itemBytes()
+	if items >= joinBelow || l.openEvents+int(e.msgs()) > s.maxEvents || l.openBytes+items > s.maxBytes ||
+		(s.offsets && e.base+uint64(e.skip) != l.openNext) ||
+		(!fresh && s.now() >= l.openUntil) {
+		l.open = false
+	}
+	return l.open
+}
+
+// enter puts an entry into the lane: into the open frame, or as a new one, which is open if more
+// may join it.
+func (s *subscription) enter(e queued, f frame, join bool) {
+	l := &s.lane
+	items, count := e.itemBytes(), int(e.msgs())
+	head := wire.EventHeaderLen(s.offsets) + 4
+	switch {
+	case join:
+		f.size = items
+		l.join(e, f)
+		l.openEvents += count
+		l.openBytes += items
+	case s.single:
+		f.size = count*head + items
+		l.push(e, f)
+	default:
+		f.size = head + items
+		l.push(e, f)
+		l.open = items < joinBelow && count < s.maxEvents
+		l.openEvents, l.openBytes, l.openUntil = count, items, 0
+	}
+	l.openNext = e.base + uint64(e.count)
+}
+
+// holdBack lets the open frame collect what comes while the writer is busy; with a delay of less
+// than nothing it is complete at the end of the step that made it.
+func (s *subscription) holdBack() {
+	if s.maxDelay <= 0 {
+		s.lane.open = false
+		return
+	}
+	s.lane.openUntil = s.now() + s.maxDelay
+}
+
+// dropOldest drops the oldest frame that is not being written.
+func (s *subscription) dropOldest() {
+	var f frame
+	f, s.evicted = s.lane.pop(s.evicted[:0])
+	for i, e := range s.evicted {
+		e.release()
+		s.evicted[i] = queued{}
+	}
+	s.lane.dropped += f.msgs
+	s.egress -= f.egress
+	s.giveTotal(f.total)
+}
+
+// stall notes that the feeder has stopped with work left.
+func (s *subscription) stall() {
+	if l := &s.lane; !l.stalled {
+		l.stalled, l.stalledSince = true, time.Now()
+	}
+}
+
+// resume ends a stall.
+func (s *subscription) resume() {
+	if l := &s.lane; l.stalled {
+		l.stalled = false
+		l.blocked.record(time.Since(l.stalledSince))
+		s.wantsShare.Store(false)
+	}
+}

@@ -1,0 +1,77 @@
+package broker
+
+import "time"
+
+// A frame is one place in a lane: batches that go out as one event frame (in single-event mode one
+// batch, each event in a frame of its own).
+type frame struct {
+	entries int
+	msgs    uint64
+	size    int   // on the wire
+	egress  int64 // bytes held in the subscription's share
+	total   int64 // bytes held in the broker-wide budget; replays hold none there
+}
+
+// A lane is checkpoint 6 of one subscription: the writer's queue, in frames. Its subscription's
+// lock guards it. The newest frame may be open: the feeder has put it in its place, and goes on
+// adding to it while the writer has earlier ones to write, for at most EventBatchMaxDelay. The
+// writer takes an open frame like any other, so an idle writer is never made to wait.
+type lane struct {
+	// Fixed.
+	depth  int // frames
+	policy Policy
+
+	frames  fifo[frame]
+	entries fifo[queued] // of all frames, in order
+	msgs    uint64       // of all frames
+
+	open       bool
+	openEvents int
+	openBytes  int           // of items
+	openNext   uint64        // the offset that would go on
+	openUntil  time.Duration // on the subscription's clock; 0: not set yet
+
+	// stalled says that the feeder has stopped with work left: under PolicyBlock for a place here,
+	// under any policy for room in its egress share. The writer asks for a step when it has made
+	// room.
+	stalled      bool
+	stalledSince time.Time
+
+	dropped    uint64 // messages
+	blocked    durationHist
+	highFrames int
+}
+
+// push opens a frame for one entry.
+func (l *lane) push(e queued, f frame) {
+	f.entries, f.msgs = 1, e.msgs()
+	l.frames.push(f)
+	l.entries.push(e)
+	l.msgs += f.msgs
+	l.highFrames = max(l.highFrames, l.frames.n)
+}
+
+// join adds an entry to the open frame.
+func (l *lane) join(e queued, f frame) {
+	last := l.frames.back()
+	last.entries++
+	last.msgs += e.msgs()
+	last.size += f.size
+	last.egress += f.egress
+	last.total += f.total
+	l.entries.push(e)
+	l.msgs += e.msgs()
+}
+
+// pop takes the oldest frame off and appends its entries to dst.
+func (l *lane) pop(dst []queued) (frame, []queued) {
+	f := l.frames.pop()
+	for range f.entries {
+		dst = append(dst, l.entries.pop())
+	}
+	l.msgs -= f.msgs
+	if l.frames.n == 0 {
+		l.open = false
+	}
+	return f, dst
+}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"felix/internal/wire"
 )
@@ -149,8 +148,6 @@ func TestPublishAllocs(t *testing.T) {
 	}
 	defer b.Close()
 	sub := addTestSubscription(b, b.streams[scope], &testSink{}, true)
-	sub.idle = true // so that the step writes, however fast the test is
-	sub.conn.rtt = func() time.Duration { return 0 }
 	frame := (&wire.PublishBatch{Scope: scope, Payloads: [][]byte{make([]byte, 256)}}).Append(nil)
 	s := &clientStream{conn: &conn{broker: b}, grant: NewGrant("t1", []string{"stream.publish:stream:*"})}
 	src := bytes.NewReader(frame)
@@ -164,6 +161,10 @@ func TestPublishAllocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sub.mu.Lock()
+		sub.idle = true // so that the step writes the next one, if little went out lately
+		sub.mu.Unlock()
+		pumpTest(sub)
 	}
 	for range 2000 { // fill the ring, the pool and the maps
 		step()

@@ -9,7 +9,7 @@
 //	stream.go        number it, keep it in the replay ring, fan it out
 //	queue.go         5: the subscriber queue and its policy
 //	feeder.go        the feeder's step: take room in the egress share, coalesce into frames
-//	lane.go          6: the writer's queue of the subscription
+//	outbox.go        6: the writer's queue of the subscription
 //	writer.go        write to the subscription's QUIC stream
 //
 // Today a publish is executed by the goroutine that read it, so an unacked publish that finds no

@@ -6,7 +6,7 @@ import (
 	"felix/internal/wire"
 )
 
-// step is the feeder: it moves from the queue (5) to the lane (6) what has room there, and sees to
+// step is the feeder: it moves from the queue (5) to the outbox (6) what has room there, and sees to
 // it that it is written. It never blocks and may be called by anyone; the places where a stream's
 // steps belong call it through stream.post.
 func (s *subscription) step() {
@@ -38,7 +38,7 @@ func (s *subscription) feed() {
 		}
 		size := e.frameBytes()
 		if !s.roomInShare(size) {
-			s.lane.open = false
+			s.outbox.open = false
 			s.stall()
 			break
 		}
@@ -47,17 +47,17 @@ func (s *subscription) feed() {
 			f.total = size
 		}
 		join := s.joins(e, fresh)
-		if !join && s.lane.frames.n >= s.lane.depth {
+		if !join && s.outbox.frames.n >= s.outbox.depth {
 			// What a replay promised is not shed for want of a place in a queue: until the feeder
 			// has caught up with the publishers once, it waits.
-			if s.behind || s.lane.policy == PolicyBlock {
+			if s.behind || s.outbox.policy == PolicyBlock {
 				s.stall()
 				break
 			}
-			if s.lane.policy == PolicyDropNew {
+			if s.outbox.policy == PolicyDropNew {
 				s.resume()
 				s.queue.takeFront(replay)
-				s.lane.dropped += e.msgs()
+				s.outbox.dropped += e.msgs()
 				s.giveTotal(f.total)
 				e.release()
 				continue
@@ -77,7 +77,7 @@ func (s *subscription) feed() {
 		s.steps.record(items, bytes)
 	}
 	s.kick()
-	if s.lane.open && fresh {
+	if s.outbox.open && fresh {
 		s.holdBack()
 	}
 }
@@ -100,78 +100,78 @@ func (s *subscription) roomInShare(size int64) bool {
 
 // joins reports whether an entry goes into the open frame. fresh: that was opened in this step.
 func (s *subscription) joins(e queued, fresh bool) bool {
-	l := &s.lane
-	if !l.open {
+	o := &s.outbox
+	if !o.open {
 		return false
 	}
 	items := e.itemBytes()
-	if items >= joinBelow || l.openEvents+int(e.msgs()) > s.maxEvents || l.openBytes+items > s.maxBytes ||
-		(s.offsets && e.base+uint64(e.skip) != l.openNext) ||
-		(!fresh && s.now() >= l.openUntil) {
-		l.open = false
+	if items >= joinBelow || o.openEvents+int(e.msgs()) > s.maxEvents || o.openBytes+items > s.maxBytes ||
+		(s.offsets && e.base+uint64(e.skip) != o.openNext) ||
+		(!fresh && s.now() >= o.openUntil) {
+		o.open = false
 	}
-	return l.open
+	return o.open
 }
 
-// enter puts an entry into the lane: into the open frame, or as a new one, which is open if more
+// enter puts an entry into the outbox: into the open frame, or as a new one, which is open if more
 // may join it.
 func (s *subscription) enter(e queued, f frame, join bool) {
-	l := &s.lane
+	o := &s.outbox
 	items, count := e.itemBytes(), int(e.msgs())
 	head := wire.EventHeaderLen(s.offsets) + 4
 	switch {
 	case join:
 		f.size = items
-		l.join(e, f)
-		l.openEvents += count
-		l.openBytes += items
+		o.join(e, f)
+		o.openEvents += count
+		o.openBytes += items
 	case s.single:
 		f.size = count*head + items
-		l.push(e, f)
+		o.push(e, f)
 	default:
 		f.size = head + items
-		l.push(e, f)
-		l.open = items < joinBelow && count < s.maxEvents
-		l.openEvents, l.openBytes, l.openUntil = count, items, 0
+		o.push(e, f)
+		o.open = items < joinBelow && count < s.maxEvents
+		o.openEvents, o.openBytes, o.openUntil = count, items, 0
 	}
-	l.openNext = e.base + uint64(e.count)
+	o.openNext = e.base + uint64(e.count)
 }
 
 // holdBack lets the open frame collect what comes while the writer is busy; with a delay of less
 // than nothing it is complete at the end of the step that made it.
 func (s *subscription) holdBack() {
 	if s.maxDelay <= 0 {
-		s.lane.open = false
+		s.outbox.open = false
 		return
 	}
-	s.lane.openUntil = s.now() + s.maxDelay
+	s.outbox.openUntil = s.now() + s.maxDelay
 }
 
 // dropOldest drops the oldest frame that is not being written.
 func (s *subscription) dropOldest() {
 	var f frame
-	f, s.evicted = s.lane.pop(s.evicted[:0])
+	f, s.evicted = s.outbox.pop(s.evicted[:0])
 	for i, e := range s.evicted {
 		e.release()
 		s.evicted[i] = queued{}
 	}
-	s.lane.dropped += f.msgs
+	s.outbox.dropped += f.msgs
 	s.egress -= f.egress
 	s.giveTotal(f.total)
 }
 
 // stall notes that the feeder has stopped with work left.
 func (s *subscription) stall() {
-	if l := &s.lane; !l.stalled {
-		l.stalled, l.stalledSince = true, time.Now()
+	if o := &s.outbox; !o.stalled {
+		o.stalled, o.stalledSince = true, time.Now()
 	}
 }
 
 // resume ends a stall.
 func (s *subscription) resume() {
-	if l := &s.lane; l.stalled {
-		l.stalled = false
-		l.blocked.record(time.Since(l.stalledSince))
+	if o := &s.outbox; o.stalled {
+		o.stalled = false
+		o.blocked.record(time.Since(o.stalledSince))
 		s.wantsShare.Store(false)
 	}
 }

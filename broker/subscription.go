@@ -12,10 +12,10 @@ import (
 )
 
 // A subscription carries one stream to one QUIC stream of a client, through checkpoint 5 (queue),
-// the feeder's step, checkpoint 6 (lane) and the writer. One lock guards all of that, so that a
+// the feeder's step, checkpoint 6 (outbox) and the writer. One lock guards all of that, so that a
 // batch on an idle stream costs one lock, and the account adds up at any time:
 //
-//	published = written + dropped at 5 and 6 + discarded + in the queue + in the lane + in the group
+//	published = written + dropped at 5 and 6 + discarded + in queue, outbox and group
 //
 // The writer goroutine lives from the `subscribed` reply until the client stops the QUIC stream,
 // the connection ends, or the broker has drained the subscription.
@@ -47,11 +47,11 @@ type subscription struct {
 	freed    bool // others may find broker-wide bytes, since the lock was taken; see unlock
 
 	queue  queue
-	lane   lane
-	group  bunch
+	outbox outbox
+	group  writeGroup
 	recent recentBytes
 
-	egress     int64 // bytes held in the share: of the lane and the group
+	egress     int64 // bytes held in the share: of outbox and group
 	egressHigh int64
 
 	written, discarded uint64 // messages
@@ -79,7 +79,7 @@ func newSubscription(c *conn, st *stream, id uint64, send sink, offsets bool) *s
 		single: cfg.SingleEvent, maxEvents: cfg.EventBatchMaxEvents, maxBytes: cfg.joinBytes(), maxDelay: cfg.EventBatchMaxDelay,
 		behind:    true,
 		queue:     queue{capacity: cfg.SubscriberQueueCapacity, maxBytes: cfg.SubscriberQueueMaxBytes, policy: cfg.SubscriberQueuePolicy},
-		lane:      lane{depth: cfg.SubscriberLaneQueueDepth, policy: cfg.SubscriberLaneQueuePolicy},
+		outbox:    outbox{depth: cfg.SubscriberLaneQueueDepth, policy: cfg.SubscriberLaneQueuePolicy},
 		unwatched: make(chan struct{}),
 	}
 	s.work.L = &s.mu
@@ -144,8 +144,8 @@ func (s *subscription) end() {
 		return
 	}
 	s.ended = true
-	q, l := &s.queue, &s.lane
-	s.discarded += q.msgs + l.msgs
+	q, o := &s.queue, &s.outbox
+	s.discarded += q.msgs + o.msgs
 	if q.blocked != nil {
 		s.total.cancel(s)
 		s.freed = true // those behind it may go on
@@ -161,15 +161,15 @@ func (s *subscription) end() {
 		s.giveTotal(b.frameBytes())
 		b.release()
 	}
-	for l.frames.n > 0 {
-		f := l.frames.pop()
+	for o.frames.n > 0 {
+		f := o.frames.pop()
 		s.egress -= f.egress
 		s.giveTotal(f.total)
 	}
-	for l.entries.n > 0 {
-		l.entries.pop().release()
+	for o.entries.n > 0 {
+		o.entries.pop().release()
 	}
-	l.msgs, l.open = 0, false
+	o.msgs, o.open = 0, false
 	s.resume()
 	s.wantsShare.Store(false)
 	s.work.Signal()
@@ -207,20 +207,20 @@ func (s *subscription) read(f func(SubscriptionStats, subscriptionTotals)) {
 	st := SubscriptionStats{ID: s.id, Remote: s.conn.remote, Scope: s.stream.scope.String()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, l := &s.queue, &s.lane
+	q, o := &s.queue, &s.outbox
 	st.Published, st.Replayed, st.Written = q.published, q.replayed, s.written
-	st.DroppedQueue, st.DroppedWriter, st.DiscardedClosed = q.dropped, l.dropped, s.discarded
-	st.Queued, st.QueuedWriter = q.msgs, l.msgs+s.group.msgs
-	st.QueuedBytes, st.EgressHeldBytes, st.LaneQueueLen = q.bytes, s.egress, l.frames.n
+	st.DroppedQueue, st.DroppedWriter, st.DiscardedClosed = q.dropped, o.dropped, s.discarded
+	st.Queued, st.QueuedWriter = q.msgs, o.msgs+s.group.msgs
+	st.QueuedBytes, st.EgressHeldBytes, st.LaneQueueLen = q.bytes, s.egress, o.frames.n
 	st.HighWaterItems, st.HighWaterBytes = q.highItems, q.highBytes
-	st.WriterHighWaterFrames, st.WriterHighWaterBytes = l.highFrames, s.egressHigh
-	st.BlockedNs, st.WriterBlockedNs = int64(q.blockedFor), int64(l.blocked.sum)
+	st.WriterHighWaterFrames, st.WriterHighWaterBytes = o.highFrames, s.egressHigh
+	st.BlockedNs, st.WriterBlockedNs = int64(q.blockedFor), int64(o.blocked.sum)
 	if q.blocked != nil {
 		st.BlockedNs += int64(time.Since(q.blockedSince))
 	}
-	if l.stalled {
-		st.WriterBlockedNs += int64(time.Since(l.stalledSince))
+	if o.stalled {
+		st.WriterBlockedNs += int64(time.Since(o.stalledSince))
 	}
 	st.WriteNs, st.WrittenBytes = int64(s.writeFor), s.writtenBytes
-	f(st, subscriptionTotals{q.admitted, &l.blocked, &s.steps, &s.wakes, &s.writes})
+	f(st, subscriptionTotals{q.admitted, &o.blocked, &s.steps, &s.wakes, &s.writes})
 }

@@ -435,7 +435,7 @@ func modelRun(t *testing.T, queue, lane Policy, seed uint64) {
 				t.Fatalf("entry %d of the group is batch %d, want %d", i, sub.group.entries[i].base, e.base)
 			}
 		}
-		if n, err := sub.writeGroup(); err != nil || n == 0 {
+		if n, err := sub.write(); err != nil || n == 0 {
 			t.Fatalf("write: %d, %v", n, err)
 		}
 		taken = append(taken, flat(m.group)...)

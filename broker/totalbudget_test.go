@@ -177,7 +177,7 @@ func pumpTest(sub *subscription) {
 		if !more {
 			return
 		}
-		if _, err := sub.writeGroup(); err != nil {
+		if _, err := sub.write(); err != nil {
 			panic(err)
 		}
 	}

@@ -33,8 +33,8 @@ const (
 	inlineRecent = 4 << 10
 )
 
-// A bunch is what goes into one write, and its holds. While it is not empty the writer is busy.
-type bunch struct {
+// A writeGroup is what goes into one write, and its holds. While it is not empty the writer is busy.
+type writeGroup struct {
 	frames  []frame
 	entries []queued
 	msgs    uint64
@@ -42,10 +42,10 @@ type bunch struct {
 	total   int64
 }
 
-// kick sees to it that the lane is written, now that something is in it: by the step itself, or
+// kick sees to it that the outbox is written, now that something is in it: by the step itself, or
 // by the writer, which is woken only if it sleeps.
 func (s *subscription) kick() {
-	if !s.idle || s.lane.frames.n == 0 || s.writeInline() {
+	if !s.idle || s.outbox.frames.n == 0 || s.writeInline() {
 		return
 	}
 	s.idle = false
@@ -56,7 +56,7 @@ func (s *subscription) kick() {
 // come between: the writer is asleep, and takes nothing without the lock. If QUIC does not take
 // the frame at once, it stays in the group, and the writer begins with it.
 func (s *subscription) writeInline() bool {
-	if s.lane.frames.n != 1 || s.lane.frames.front().size > inlineFrame {
+	if s.outbox.frames.n != 1 || s.outbox.frames.front().size > inlineFrame {
 		return false
 	}
 	now := s.now()
@@ -82,17 +82,17 @@ func (s *subscription) writeInline() bool {
 	return true
 }
 
-// take moves from the lane to the group what goes into one write; false if there is nothing.
+// take moves from the outbox to the group what goes into one write; false if there is nothing.
 func (s *subscription) take() bool {
 	g, size := &s.group, 0
-	for s.lane.frames.n > 0 {
-		f := s.lane.frames.front()
+	for s.outbox.frames.n > 0 {
+		f := s.outbox.frames.front()
 		if size > 0 && (f.size >= joinBelow || size+f.size > maxJoin) {
 			break
 		}
 		size += f.size
 		var took frame
-		took, g.entries = s.lane.pop(g.entries)
+		took, g.entries = s.outbox.pop(g.entries)
 		g.frames = append(g.frames, took)
 		g.msgs += took.msgs
 		g.egress += took.egress
@@ -123,7 +123,7 @@ func (s *subscription) settle(ok bool) {
 	}
 	s.egress -= g.egress
 	s.giveTotal(g.total)
-	*g = bunch{frames: g.frames[:0], entries: g.entries[:0]}
+	*g = writeGroup{frames: g.frames[:0], entries: g.entries[:0]}
 	if !ok {
 		s.end()
 	}
@@ -138,7 +138,7 @@ func (s *subscription) writeLoop() {
 	)
 	for s.await(wrote, err, took) {
 		began := time.Now()
-		wrote, err = s.writeGroup()
+		wrote, err = s.write()
 		took = time.Since(began)
 	}
 	s.finish()
@@ -164,7 +164,7 @@ func (s *subscription) await(wrote int, err error, took time.Duration) bool {
 		s.idle = true
 		s.work.Wait()
 		s.idle = false
-		s.wakes.record(uint64(len(s.group.entries)+s.lane.entries.n), uint64(s.egress))
+		s.wakes.record(uint64(len(s.group.entries)+s.outbox.entries.n), uint64(s.egress))
 	}
 }
 
@@ -185,14 +185,14 @@ func (s *subscription) poll() pollResult {
 			s.take()
 		}
 		switch {
-		case s.lane.stalled && !asked:
+		case s.outbox.stalled && !asked:
 			asked = true
 			s.unlock()
 			s.stream.post(s)
 			s.mu.Lock()
 		case len(s.group.entries) > 0:
 			return pollGroup
-		case s.draining && s.queue.empty() && s.lane.frames.n == 0:
+		case s.draining && s.queue.empty() && s.outbox.frames.n == 0:
 			return pollEnd
 		case s.freed:
 			s.unlock()
@@ -207,9 +207,9 @@ func (s *subscription) poll() pollResult {
 	return pollEnd
 }
 
-// writeGroup writes the group, in order, and returns when QUIC has taken all of it. Nobody else
+// write writes the group, in order, and returns when QUIC has taken all of it. Nobody else
 // touches the group meanwhile.
-func (s *subscription) writeGroup() (int, error) {
+func (s *subscription) write() (int, error) {
 	g := &s.group
 	if e := g.entries[0]; len(g.entries) == 1 {
 		switch {

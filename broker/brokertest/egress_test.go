@@ -83,8 +83,8 @@ func TestWriterPolicies(t *testing.T) {
 			if tt.bytes && (st.EgressHeldBytes > tt.egress || st.WriterHighWaterBytes > tt.egress) {
 				t.Errorf("more than the share: %+v", st)
 			}
-			cp := n.Broker.Stats().Checkpoints[1]
-			if cp.Number != 6 || cp.Dropped != tt.six || cp.Policy != tt.policy.String() || (!tt.bytes && cp.HighWater != depth) {
+			cp := checkpoint(t, n, 6)
+			if cp.Dropped != tt.six || cp.Policy != tt.policy.String() || (!tt.bytes && cp.HighWater != depth) {
 				t.Errorf("checkpoint: %+v", cp)
 			}
 			for _, i := range tt.delivered {

@@ -114,6 +114,9 @@ func TestAdminPages(t *testing.T) {
 	if len(doc.Conns) == 0 || doc.Conns[0].Role != "broker" || doc.Conns[0].CwndBytes == 0 {
 		t.Errorf("/stats: connections %+v", doc.Conns)
 	}
+	if m := doc.Memory; doc.MemorySum != m.Sum() || m.Connections == 0 || m.Subscriptions != 1 || m.Subscribers != 1 || m.Egress() != (64+256)<<20 {
+		t.Errorf("/stats: memory %+v, sum %d", m, doc.MemorySum)
+	}
 	if o := doc.Config["broker"]["streams"]; o.From != "flag" {
 		t.Errorf("/stats: streams come from %q, want flag", o.From)
 	}

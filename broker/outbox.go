@@ -2,7 +2,7 @@ package broker
 
 import "time"
 
-// A frame is one place in a lane: batches that go out as one event frame (in single-event mode one
+// A frame is one place in an outbox: batches that go out as one event frame (in single-event mode one
 // batch, each event in a frame of its own).
 type frame struct {
 	entries int
@@ -12,11 +12,11 @@ type frame struct {
 	total   int64 // bytes held in the broker-wide budget; replays hold none there
 }
 
-// A lane is checkpoint 6 of one subscription: the writer's queue, in frames. Its subscription's
+// An outbox is checkpoint 6 of one subscription: the writer's queue, in frames. Its subscription's
 // lock guards it. The newest frame may be open: the feeder has put it in its place, and goes on
 // adding to it while the writer has earlier ones to write, for at most EventBatchMaxDelay. The
 // writer takes an open frame like any other, so an idle writer is never made to wait.
-type lane struct {
+type outbox struct {
 	// Fixed.
 	depth  int // frames
 	policy Policy
@@ -43,35 +43,35 @@ type lane struct {
 }
 
 // push opens a frame for one entry.
-func (l *lane) push(e queued, f frame) {
+func (o *outbox) push(e queued, f frame) {
 	f.entries, f.msgs = 1, e.msgs()
-	l.frames.push(f)
-	l.entries.push(e)
-	l.msgs += f.msgs
-	l.highFrames = max(l.highFrames, l.frames.n)
+	o.frames.push(f)
+	o.entries.push(e)
+	o.msgs += f.msgs
+	o.highFrames = max(o.highFrames, o.frames.n)
 }
 
 // join adds an entry to the open frame.
-func (l *lane) join(e queued, f frame) {
-	last := l.frames.back()
+func (o *outbox) join(e queued, f frame) {
+	last := o.frames.back()
 	last.entries++
 	last.msgs += e.msgs()
 	last.size += f.size
 	last.egress += f.egress
 	last.total += f.total
-	l.entries.push(e)
-	l.msgs += e.msgs()
+	o.entries.push(e)
+	o.msgs += e.msgs()
 }
 
 // pop takes the oldest frame off and appends its entries to dst.
-func (l *lane) pop(dst []queued) (frame, []queued) {
-	f := l.frames.pop()
+func (o *outbox) pop(dst []queued) (frame, []queued) {
+	f := o.frames.pop()
 	for range f.entries {
-		dst = append(dst, l.entries.pop())
+		dst = append(dst, o.entries.pop())
 	}
-	l.msgs -= f.msgs
-	if l.frames.n == 0 {
-		l.open = false
+	o.msgs -= f.msgs
+	if o.frames.n == 0 {
+		o.open = false
 	}
 	return f, dst
 }

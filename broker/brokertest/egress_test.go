@@ -33,8 +33,8 @@ func gauges(t *testing.T, st broker.Stats) (held broker.SubscriptionStats) {
 	return held
 }
 
-// wantIdle fails unless every gauge is exactly 0.
-func wantIdle(t *testing.T, st broker.Stats) {
+// wantNothingHeld fails unless every gauge is exactly 0.
+func wantNothingHeld(t *testing.T, st broker.Stats) {
 	t.Helper()
 	h := gauges(t, st)
 	if h.Queued != 0 || h.QueuedWriter != 0 || h.QueuedBytes != 0 || h.EgressHeldBytes != 0 || h.LaneQueueLen != 0 || st.SubscriberHeld != 0 {
@@ -91,7 +91,7 @@ func TestWriterPolicies(t *testing.T) {
 				ev.WantEvents(nil, payload(i))
 			}
 			settle()
-			wantIdle(t, n.Broker.Stats())
+			wantNothingHeld(t, n.Broker.Stats())
 			if blocked := n.Broker.Stats().WriterBlocked; (blocked.SumNs > 0) != tt.blocked {
 				t.Errorf("histogram of waits: %+v", blocked)
 			}
@@ -254,7 +254,7 @@ func TestMixedSizes(t *testing.T) {
 		})
 		wg.Wait()
 		settle()
-		wantIdle(t, n.Broker.Stats())
+		wantNothingHeld(t, n.Broker.Stats())
 		// The link has 1 ms each way; what is left is time in queues.
 		if worst > 100*time.Millisecond {
 			t.Errorf("a small message took %v", worst)
@@ -351,7 +351,7 @@ func churn(t *testing.T, n *Net, total int) {
 	load.Wait()
 	settle()
 	st := n.Broker.Stats()
-	wantIdle(t, st)
+	wantNothingHeld(t, st)
 	if st.Streams[0].Subscriptions != 0 || st.Subscribers != 0 || st.SubscribesAccepted < uint64(total/workers*workers) {
 		t.Errorf("%d subscriptions left on %d connections, of %d", st.Streams[0].Subscriptions, st.Subscribers, st.SubscribesAccepted)
 	}

@@ -120,8 +120,6 @@ func (s *testSink) offsets(t *testing.T) (out []uint64, frames int) {
 	}
 }
 
-var testScope = wire.Scope{Tenant: "t1", Namespace: "default", Stream: "demo"}
-
 // testBroker has streams s0, s1, ... and no listener.
 func testBroker(tb testing.TB, cfg Config, streams int) *Broker {
 	tb.Helper()

@@ -198,7 +198,7 @@ func TestOneStalledOfMany(t *testing.T) {
 // the other stream do not wait for the large frames.
 func TestMixedSizes(t *testing.T) {
 	small := wire.Scope{Tenant: Tenant, Namespace: "default", Stream: "small"}
-	const large, count, budget = 16<<20 - 100, 200, 40 << 20
+	const large, frames, count, budget = 16<<20 - 100, 3, 200, 40 << 20
 	cfg := broker.Config{Streams: []wire.Scope{small}, SubscriberEgressMaxBytes: budget, SubscriberQueueMaxBytesTotal: 100 << 20}
 	run(t, "drop_new", cfg, func(t *testing.T, n *Net) {
 		c := n.Dial()
@@ -208,7 +208,7 @@ func TestMixedSizes(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			p := n.PublishOnly(n.Dial(), n.Token())
-			for i := range 4 {
+			for i := range frames {
 				p.Publish(Demo, fmt.Sprint(i)+strings.Repeat("s", 100))
 				p.Publish(Demo, strings.Repeat("L", large))
 			}
@@ -239,7 +239,7 @@ func TestMixedSizes(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			for i := range 4 {
+			for i := range frames {
 				for _, want := range []int{101, large} {
 					b, err := ev.Batch()
 					if err != nil || len(b.Payloads) != 1 || len(b.Payloads[0]) != want {

@@ -120,15 +120,16 @@ func TestSizeRuleJudges(t *testing.T) {
 // wait for what will never come.
 func TestProductionDropsAreNamed(t *testing.T) {
 	s := small(workload.Case{Payload: 1024, Batch: 8, Policy: workload.PolicyProduction, Topology: workload.TopologyInprocess,
-		BrokerSet: map[string]string{"subscriber_queue_capacity": "1"}})
+		BrokerSet: map[string]string{"subscriber_queue_capacity": "1", "subscriber_lane_queue_depth": "1"}})
 	s.Sizes.Total, s.Sizes.IdleTimeout = 40_000, 20*time.Second
 	began := time.Now()
 	r := run(t, t.Context(), s)
 	if r.Counts.Lost == 0 {
 		t.Skip("nothing was dropped: the machine was faster than a queue of one batch")
 	}
-	if len(faults(r)) > 0 || r.Counts.Unaccounted != 0 || r.Counts.Dropped.Subscriber == nil || *r.Counts.Dropped.Subscriber != r.Counts.Lost {
-		t.Errorf("valid %v %v: lost %d, dropped %v, unaccounted %d", r.Valid, r.Reasons, r.Counts.Lost, r.Counts.Dropped.Subscriber, r.Counts.Unaccounted)
+	d := r.Counts.Dropped
+	if len(faults(r)) > 0 || r.Counts.Unaccounted != 0 || d.Subscriber == nil || d.Writer == nil || *d.Subscriber+*d.Writer != r.Counts.Lost {
+		t.Errorf("valid %v %v: lost %d, dropped %+v, unaccounted %d", r.Valid, r.Reasons, r.Counts.Lost, d, r.Counts.Unaccounted)
 	}
 	if r.Lossless == runrecord.LosslessYes {
 		t.Error("called lossless")

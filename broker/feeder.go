@@ -36,42 +36,29 @@ func (s *subscription) feed() {
 			s.resume()
 			break
 		}
-		size := e.frameBytes()
-		if !s.roomInShare(size) {
-			s.outbox.open = false
+		f := frame{egress: e.frameBytes()}
+		if !replay {
+			f.total = f.egress
+		}
+		where := s.place(e, f, fresh)
+		if where == placeNone {
 			s.stall()
 			break
 		}
-		f := frame{egress: size}
-		if !replay {
-			f.total = size
-		}
-		join := s.joins(e, fresh)
-		if !join && s.outbox.frames.n >= s.outbox.depth {
-			// What a replay promised is not shed for want of a place in a queue: until the feeder
-			// has caught up with the publishers once, it waits.
-			if s.behind || s.outbox.policy == PolicyBlock {
-				s.stall()
-				break
-			}
-			if s.outbox.policy == PolicyDropNew {
-				s.resume()
-				s.queue.takeFront(replay)
-				s.outbox.dropped += e.msgs()
-				s.giveTotal(f.total)
-				e.release()
-				continue
-			}
-			s.dropOldest()
-		}
 		s.resume()
 		s.queue.takeFront(replay)
-		s.egress += size
+		if where == placeDrop {
+			s.outbox.dropped += e.msgs()
+			s.giveTotal(f.total)
+			e.release()
+			continue
+		}
+		s.egress += f.egress
 		s.egressHigh = max(s.egressHigh, s.egress)
-		s.enter(e, f, join)
-		fresh = fresh || !join
+		s.enter(e, f, where == placeJoin)
+		fresh = fresh || where == placeNew
 		items++
-		bytes += uint64(size)
+		bytes += uint64(f.egress)
 	}
 	if items > 0 {
 		s.steps.record(items, bytes)
@@ -80,6 +67,39 @@ func (s *subscription) feed() {
 	if s.outbox.open && fresh {
 		s.holdBack()
 	}
+}
+
+// A place is where an entry goes at checkpoint 6.
+type place int
+
+const (
+	placeNone place = iota // nowhere yet: it waits at 5
+	placeJoin              // into the open frame
+	placeNew               // into a new frame
+	placeDrop              // it is dropped
+)
+
+// place finds the place of an entry with the holds of f, and makes it if the policy is to drop the
+// oldest.
+func (s *subscription) place(e queued, f frame, fresh bool) place {
+	o := &s.outbox
+	switch {
+	case !s.roomInShare(f.egress):
+		o.open = false
+		return placeNone
+	case s.joins(e, fresh):
+		return placeJoin
+	case o.frames.n < o.depth:
+		return placeNew
+	// What a replay promised is not shed for want of a place in a queue: until the feeder has
+	// caught up with the publishers once, it waits.
+	case s.behind || o.policy == PolicyBlock:
+		return placeNone
+	case o.policy == PolicyDropNew:
+		return placeDrop
+	}
+	s.dropOldest()
+	return placeNew
 }
 
 // roomInShare reports whether the subscription may hold so many bytes more in its share. If not,

@@ -83,7 +83,7 @@ func TestWriterPolicies(t *testing.T) {
 			if tt.bytes && (st.EgressHeldBytes > tt.egress || st.WriterHighWaterBytes > tt.egress) {
 				t.Errorf("more than the share: %+v", st)
 			}
-			cp := checkpoint(t, n, 6)
+			cp := checkpoint(n, 6)
 			if cp.Dropped != tt.six || cp.Policy != tt.policy.String() || (!tt.bytes && cp.HighWater != depth) {
 				t.Errorf("checkpoint: %+v", cp)
 			}

@@ -38,9 +38,12 @@ type Broker struct {
 	accepted  atomic.Uint64 // subscribes
 	authFails atomic.Uint64
 
+	ingress    *ingress
 	streams    map[wire.Scope]*stream // fixed, and so read without a lock
-	streamList []*stream              // the same, in the order of the configuration
+	streamList []*stream              // the same, by id: in the order of the configuration
 	cache      *cache
+	shards     []*shard // fixed from Serve on
+	onStep     atomic.Pointer[stepHook]
 
 	stop    context.Context // done from Shutdown or Close on
 	stopNow context.CancelFunc
@@ -84,9 +87,10 @@ func New(cfg Config) (*Broker, error) {
 		live:      make(map[*subscription]struct{}),
 		liveIDs:   make(map[uint64]int),
 	}
+	b.ingress = newIngress(&b.cfg)
 	for _, scope := range cfg.Streams {
 		if b.streams[scope] == nil {
-			s := newStream(b, scope)
+			s := newStream(b, uint64(len(b.streamList)), scope)
 			b.streams[scope] = s
 			b.streamList = append(b.streamList, s)
 		}
@@ -106,6 +110,11 @@ func (b *Broker) Serve(ctx context.Context, l *transport.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.stop, func() { cancel(ErrClosed) })()
+	b.mu.Lock()
+	if !b.closed {
+		b.startShards()
+	}
+	b.mu.Unlock()
 	for {
 		q, err := l.Accept(ctx)
 		if b.stop.Err() != nil {
@@ -192,6 +201,9 @@ func (b *Broker) drain(ctx context.Context, open []*conn) error {
 			return err
 		}
 	}
+	if err := await(ctx, b.ingress.empty()); err != nil {
+		return err
+	}
 	for _, c := range open {
 		c.drainSubscriptions()
 	}
@@ -242,6 +254,9 @@ func (b *Broker) Close() error {
 	}
 	wg.Wait()
 	<-idle
+	// What was accepted is executed to the end; no subscription is left that it could wait for.
+	<-b.ingress.empty()
+	b.stopShards()
 	for _, s := range b.streamList {
 		s.mu.Lock()
 		before := s.ring.bytes.Load()
@@ -292,13 +307,8 @@ func (b *Broker) archive(s *subscription) {
 }
 
 func (p *pastTotals) addConn(c *conn) {
-	f := &c.flow
-	p.flow.ReceivedMsgs += f.received.Load()
-	p.flow.AcceptedMsgs += f.accepted.Load()
-	p.flow.RejectedMsgs += f.rejected.Load()
-	p.flow.IngressDroppedMsgs += f.dropped.Load()
-	p.flow.BytesIn += f.bytesIn.Load()
-	p.reads.add(loopCount{f.read.reads.Load(), f.read.frames.Load(), f.read.bytes.Load()})
+	r := &c.readCounts
+	p.reads.add(loopCount{r.reads.Load(), r.frames.Load(), r.bytes.Load()})
 }
 
 func (p *pastTotals) addSubscription(st SubscriptionStats, t queueTotals) {
@@ -348,17 +358,14 @@ func (b *Broker) Stats() Stats {
 		st.Flow.PublishedMsgs += ss.PublishedMsgs
 		st.Streams = append(st.Streams, ss)
 	}
-	st.Checkpoints = []Checkpoint{{
+	st.Wakeups = []Wakeup{total.reads.wakeup("stream_read")}
+	st.Checkpoints = append(b.ingress.snapshot(&st, b.streamList), Checkpoint{
 		Number: 5, Name: "subscriber queue",
 		Bound: int64(b.cfg.SubscriberQueueCapacity), BoundBytes: b.cfg.SubscriberQueueMaxBytes,
 		Policy:    b.cfg.SubscriberQueuePolicy.String(),
 		HighWater: int64(total.highItems), HighWaterBytes: total.highBytes,
 		BlockedNs: total.blockedNs, Dropped: total.dropped,
-	}}
-	st.Wakeups = []Wakeup{
-		total.reads.wakeup("stream_read"),
-		total.feeds.wakeup("feeder_wake"),
-		total.writes.wakeup("feeder_write"),
-	}
+	})
+	st.Wakeups = append(st.Wakeups, total.feeds.wakeup("feeder_wake"), total.writes.wakeup("feeder_write"))
 	return st
 }

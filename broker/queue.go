@@ -75,16 +75,18 @@ func newQueue(cfg *Config) *queue {
 	return q
 }
 
-// waiter is where a publish waits for all queues that block it. One goroutine owns it.
+// waiter is a publish that waits for all queues that block it.
 type waiter struct {
-	pending atomic.Int32  // queues that still block, and 1 while offers go on
-	ready   chan struct{} // of capacity 1
+	pending atomic.Int32 // queues that still block, and 1 while offers go on
+	// ready is called once, by whoever takes the last queue off, with that queue's lock held: it
+	// must not block and must take no queue's lock.
+	ready func()
 }
 
 // done takes one queue off; it is called with that queue's lock held.
 func (w *waiter) done() {
 	if w.pending.Add(-1) == 0 {
-		w.ready <- struct{}{}
+		w.ready()
 	}
 }
 

@@ -36,7 +36,7 @@ func modelRun(t *testing.T, policy Policy, seed uint64) {
 	capacity, maxBytes := 1+rng.IntN(8), int64(200+rng.IntN(5000))
 	q := newQueue(&Config{SubscriberQueueCapacity: capacity, SubscriberQueueMaxBytes: maxBytes, SubscriberQueuePolicy: policy})
 	var pool batchPool
-	w := waiter{ready: make(chan struct{}, 1)}
+	w := waiter{ready: func() {}}
 
 	type entry struct {
 		base  uint64
@@ -153,12 +153,6 @@ func modelRun(t *testing.T, policy Policy, seed uint64) {
 			}
 			waiting, blocked, ended = nil, nil, true
 		}
-		if blocked == nil {
-			select { // what done has sent
-			case <-w.ready:
-			default:
-			}
-		}
 		st, _ := q.snapshot()
 		want := msgs(waiting) + msgs(writing)
 		if blocked != nil {
@@ -204,7 +198,8 @@ func TestQueueRace(t *testing.T) {
 			}
 		})
 		wg.Go(func() { // publisher
-			w := waiter{ready: make(chan struct{}, 1)}
+			ready := make(chan struct{}, 1)
+			w := waiter{ready: func() { ready <- struct{}{} }}
 			for i := range 5000 {
 				b := testBatch(&pool, uint64(i), 1, 60+i%700)
 				w.pending.Store(1)
@@ -213,7 +208,7 @@ func TestQueueRace(t *testing.T) {
 					if i%50 == 0 {
 						q.withdraw(&w)
 					}
-					<-w.ready
+					<-ready
 				}
 				b.release()
 			}

@@ -21,8 +21,9 @@ func (s *Service) registry() *prometheus.Registry {
 }
 
 // collector turns one snapshot of the statistics into metrics when they are asked for, so
-// that the hot paths know nothing of Prometheus. Label sets are bounded: policy, result and
-// role come from short lists, and no address, tenant or stream is a label.
+// that the hot paths know nothing of Prometheus. Label sets are bounded: policy, result, reason
+// and role come from short lists, tenants are those that have a stream registered, and no address
+// or stream is a label.
 type collector struct{ s *Service }
 
 type metric struct {
@@ -73,14 +74,18 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range allMetrics {
-		ch <- m.desc
+	for _, set := range [][]metric{allMetrics, ingressMetrics} {
+		for _, m := range set {
+			ch <- m.desc
+		}
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	collectBroker(ch, c.s.broker.Stats())
+	st := c.s.broker.Stats()
+	collectBroker(ch, st)
+	collectIngress(ch, st.Ingress)
 	collectConns(ch, c.s.monitor)
 }
 

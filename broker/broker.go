@@ -57,7 +57,7 @@ type Broker struct {
 	ended     []SubscriptionStats // circular from endedAt once full
 	endedAt   int
 	past      pastTotals // what is no more in open or live
-	discarded uint64     // messages, by subscriptions that ended since Shutdown
+	discarded uint64     // deliveries, by subscriptions and streams that ended since Shutdown
 }
 
 // pastTotals sums what ended connections and subscriptions counted.
@@ -169,9 +169,10 @@ func (b *Broker) forget(c *conn) {
 
 // Shutdown ends the broker in order: it accepts nothing new, executes the publishes that it has
 // read, writes every subscription's queue and finishes its stream, gives the peers a second to
-// read, and closes all connections with code 4. It returns how many messages were still queued,
-// or being written, when a subscription ended. When ctx is done first, the rest is discarded and
-// the error is ctx's.
+// read, and closes all connections with code 4. It returns how many deliveries were discarded:
+// messages still queued, or being written, when a subscription ended, and those of publishes that
+// were accepted and not executed. When ctx is done first, the rest is discarded and the error is
+// ctx's.
 func (b *Broker) Shutdown(ctx context.Context) (discarded uint64, err error) {
 	b.stopNow()
 	b.mu.Lock()
@@ -248,14 +249,16 @@ func (b *Broker) Close() error {
 	}
 	b.mu.Unlock()
 	idle := b.conns.close()
+	for _, s := range b.streamList {
+		s.abandon()
+	}
 	var wg sync.WaitGroup
 	for _, c := range open {
 		wg.Go(func() { c.close(transport.CodeShutdown, errShuttingDown.Error()) })
 	}
 	wg.Wait()
 	<-idle
-	// What was accepted is executed to the end; no subscription is left that it could wait for.
-	<-b.ingress.empty()
+	<-b.ingress.empty() // no subscription is left that anything could wait for
 	b.stopShards()
 	for _, s := range b.streamList {
 		s.mu.Lock()
@@ -283,6 +286,13 @@ func (b *Broker) addSubscription(s *subscription) {
 	defer b.mu.Unlock()
 	b.live[s] = struct{}{}
 	b.liveIDs[s.id]++
+}
+
+// discard counts deliveries of publishes that were accepted and that Close did not wait for.
+func (b *Broker) discard(deliveries uint64) {
+	b.mu.Lock()
+	b.discarded += deliveries
+	b.mu.Unlock()
 }
 
 // archive moves the account of a subscription that has ended to the past.

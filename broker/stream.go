@@ -20,6 +20,8 @@ type stream struct {
 	subs       []*subscription // replaced, never changed, so that a fanout can read it unlocked
 	offsetSubs int             // those of them that take base offsets
 	published  uint64
+	abandoned  bool // by Close: nothing more is published
+	lostTo     int  // subscriptions that there were then
 }
 
 func newStream(b *Broker, id uint64, scope wire.Scope) *stream {
@@ -39,6 +41,12 @@ func newStream(b *Broker, id uint64, scope wire.Scope) *stream {
 // has let it in, dropped or discarded it. The caller keeps its hold.
 func (s *stream) publish(b *batch, w *waiter) (parked bool) {
 	s.mu.Lock()
+	if s.abandoned {
+		deliveries := uint64(b.count * s.lostTo)
+		s.mu.Unlock()
+		s.broker.discard(deliveries)
+		return false
+	}
 	// In place stands the form that most subscribers take without a second write.
 	b.seal(s.ring.next, 2*s.offsetSubs >= len(s.subs))
 	before := s.ring.bytes.Load()
@@ -57,6 +65,15 @@ func (s *stream) publish(b *batch, w *waiter) (parked bool) {
 		sub.offer(b, w)
 	}
 	return w.pending.Add(-1) != 0
+}
+
+// abandon has the publishes that are still to be executed discarded.
+func (s *stream) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.abandoned {
+		s.abandoned, s.lostTo = true, len(s.subs)
+	}
 }
 
 // post asks for a feeder step of a subscription where the stream's steps run: on its shard, or,

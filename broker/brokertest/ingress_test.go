@@ -1,11 +1,12 @@
 package brokertest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"felix/broker"
@@ -603,14 +604,22 @@ func TestShutdownRunsEmpty(t *testing.T) {
 		wantIdle(t, n)
 	})
 	everywhere(t, "deadline", cfg, func(t *testing.T, n *Net) {
-		stall(t, n, n.Control(n.Dial()), Demo)
+		_, first := stall(t, n, n.Control(n.Dial()), Demo)
 		p := n.Control(n.Dial())
 		for i := range uint64(50) {
-			p.PublishAcked(i, Demo, "x")
+			p.PublishAcked(i, Demo, "x", "y")
 		}
 		settle()
-		n.Close() // nothing is left behind, and nothing hangs
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		discarded, err := n.Broker.Shutdown(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown: %v", err)
+		}
+		// Nothing was written whole, and so all that was accepted is discarded.
+		if want := n.Broker.Stats().Flow.AcceptedMsgs; discarded != want || want <= uint64(first) {
+			t.Errorf("discarded %d, want %d", discarded, want)
+		}
 		wantIdle(t, n)
-		synctest.Wait()
 	})
 }

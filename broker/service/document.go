@@ -21,6 +21,9 @@ type Document struct {
 	Socket         transport.SocketInfo         `json:"socket"`
 	Config         map[string]settings.Document `json:"config"`
 	Process        Process                      `json:"process"`
+	// Memory is what the broker may come to hold now, and its sum.
+	Memory         MemoryUse `json:"memory"`
+	MemorySumBytes int64     `json:"memory_sum_bytes"`
 }
 
 // Process is what the process has used since it began. A nil pointer is a fact that this
@@ -46,6 +49,8 @@ func (s *Service) Document() Document {
 		At: time.Now(), Broker: s.broker.Stats(), Conns: []transport.ConnStats{},
 		ConnsForgotten: s.monitor.Forgotten(), Config: s.opts.Config, Process: processNow(),
 	}
+	d.Memory = s.memoryWith(d.Broker)
+	d.MemorySumBytes = d.Memory.Sum()
 	for _, t := range s.monitor.Finals() {
 		d.Conns = append(d.Conns, t.Final)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
+
+	"felix/broker"
 )
 
 const (
@@ -55,14 +57,16 @@ func (s *Service) Memory() MemoryUse {
 	}
 }
 
-func (s *Service) memoryInUse() int64 {
+func (s *Service) memoryInUse() int64 { return s.memoryWith(s.broker.Stats()).Sum() }
+
+// memoryWith is Memory with the connections and subscriptions of a snapshot.
+func (s *Service) memoryWith(st broker.Stats) MemoryUse {
 	m := s.Memory()
-	st := s.broker.Stats()
 	m.Connections = st.Connections
 	for _, stream := range st.Streams {
 		m.Subscriptions += stream.Subscriptions
 	}
-	return m.Sum()
+	return m
 }
 
 // memoryLimit keeps the Go memory limit at what inUse says.

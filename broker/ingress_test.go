@@ -482,7 +482,7 @@ func TestRandomIngress(t *testing.T) {
 func randomIngress(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	cfg := Config{
-		PubWorkers: 1 + rng.IntN(4), PubQueueDepth: 1 + rng.IntN(5),
+		PubWorkers: 1 + rng.IntN(4), PubQueueDepth: 1 + rng.IntN(5), CoreShards: rng.IntN(3),
 		PubConnInflightBytes: int64(500 + rng.IntN(5000)), PubInflightBytes: int64(1000 + rng.IntN(10_000)),
 	}
 	b := newBench(t, cfg)

@@ -1,4 +1,4 @@
-package broker_test
+package broker
 
 import "golang.org/x/sys/unix"
 

@@ -85,7 +85,11 @@ func (in *ingress) submit(b *batch, l *lane, policy enqueuePolicy, a *admission)
 	q := l.queue
 	w.slot, w.waits = slotNone, nil
 	in.mu.Lock()
-	if why = in.obstacle(b, l); why != reasonNone {
+	why = in.obstacle(b, l)
+	for tries := 0; why == reasonItems && tries < maxHelp && in.help(q); tries++ {
+		why = in.obstacle(b, l)
+	}
+	if why != reasonNone {
 		switch policy {
 		case enqueueDrop, enqueueFail:
 			in.refuse(b, l, why, policy == enqueueDrop)
@@ -120,7 +124,7 @@ func (in *ingress) submit(b *batch, l *lane, policy enqueuePolicy, a *admission)
 	return reasonNone, false
 }
 
-// run executes a publish in its reader's goroutine.
+// run executes a publish in its reader's goroutine, which has taken a permit for it.
 func (in *ingress) run(l *lane, b *batch) {
 	parked := l.execute(b, &l.wait)
 	q := l.queue
@@ -133,6 +137,28 @@ func (in *ingress) run(l *lane, b *batch) {
 	}
 	in.mu.Unlock()
 	owed.give("")
+}
+
+// maxHelp bounds the publishes that a reader executes before one of its own.
+const maxHelp = 16
+
+// help executes one ready publish in the goroutine of a reader that would otherwise find no place
+// for its own: when there are more readers than processors, the executor that was called may not
+// have come to run yet, and there is nothing to shed or to wait for. It reports whether there was
+// one. The lock is held, but not meanwhile.
+func (in *ingress) help(q *workQueue) bool {
+	if q.shard != nil || q.running == q.permits {
+		return false
+	}
+	l, b := in.begin(q)
+	if l == nil {
+		return false
+	}
+	q.running++
+	in.mu.Unlock()
+	in.run(l, b)
+	in.mu.Lock()
+	return true
 }
 
 // call has the queue's executors look for work.

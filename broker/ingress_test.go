@@ -163,6 +163,24 @@ func TestInline(t *testing.T) {
 	b.wantEmpty(t, conn)
 }
 
+// A publish that waits for room may be let in before its executor knows that it is parked.
+func TestMovedBeforeParked(t *testing.T) {
+	b := newBench(t, Config{PubWorkers: 1})
+	l := b.lane("a", func(_ *batch, w *waiter) bool {
+		w.pending.Store(1)
+		w.done()
+		return true
+	})
+	conn := b.conn()
+	r := b.reader(conn)
+	for range 3 {
+		if why := r.publish(l, r.batch(100, 1), enqueueDrop, nil, 0); why != reasonNone {
+			t.Errorf("reason %d", why)
+		}
+		b.wantEmpty(t, conn)
+	}
+}
+
 // TestPoliciesWithoutRoom: what each policy makes of a publish for which each bound has no room.
 func TestPoliciesWithoutRoom(t *testing.T) {
 	for _, tt := range []struct {

@@ -12,10 +12,10 @@ var (
 	ingressDropped  = newMetric(counter, "felix_broker_ingress_dropped_total", "Unacked messages shed at checkpoint 3 or 4; reason gone: whose connection ended while they waited there.", "checkpoint", "reason", "tenant")
 	ingressRejected = newMetric(counter, "felix_broker_ingress_rejected_total", "Acked messages answered overloaded at checkpoint 3 or 4.", "checkpoint", "reason", "tenant")
 	ingressWaited   = newMetric(counter, "felix_broker_ingress_waited_total", "Publishes that waited for room at checkpoint 3 or 4.")
-	ingressWait     = newMetric(counter, "felix_broker_ingress_wait_seconds", "How long publishes waited at checkpoints 3 and 4 together.")
+	ingressWait     = newHistogram("felix_broker_ingress_wait_seconds", "How long publishes waited at checkpoints 3 and 4 together.")
 	ingressDepth    = newMetric(gauge, "felix_broker_ingress_queue_depth", "Publishes queued at checkpoint 4.")
 	ingressHeld     = newMetric(gauge, "felix_broker_ingress_held_bytes", "Bytes held at checkpoint 3.")
-	checkpointWait  = newMetric(counter, "felix_broker_checkpoint_blocked_seconds", "How long publishes waited at a checkpoint.", "checkpoint")
+	checkpointWait  = newHistogram("felix_broker_checkpoint_blocked_seconds", "How long publishes waited at a checkpoint.", "checkpoint")
 
 	ingressMetrics = []metric{ingressDropped, ingressRejected, ingressWaited, ingressWait, ingressDepth, ingressHeld, checkpointWait}
 )
@@ -39,6 +39,11 @@ func collectIngress(ch chan<- prometheus.Metric, in broker.IngressStats) {
 	checkpointWait.sendHistogram(ch, in.Blocked3, "3")
 	checkpointWait.sendHistogram(ch, in.Blocked4, "4")
 	checkpointWait.sendHistogram(ch, in.Blocked5, "5")
+}
+
+// newHistogram is a metric for sendHistogram, which alone knows its kind.
+func newHistogram(name, help string, labels ...string) metric {
+	return newMetric(prometheus.UntypedValue, name, help, labels...)
 }
 
 func (m metric) sendHistogram(ch chan<- prometheus.Metric, h broker.WaitHistogram, labels ...string) {

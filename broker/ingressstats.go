@@ -22,6 +22,8 @@ type IngressStats struct {
 	// checkpoint 3. Both are 0 when nothing is being published.
 	QueueDepth int   `json:"queue_depth"`
 	HeldBytes  int64 `json:"held_bytes"`
+	// ConnHighWaterBytes is the most that one connection has held at checkpoint 3.
+	ConnHighWaterBytes int64 `json:"conn_high_water_bytes"`
 	// Blocked3 and Blocked4 are the waits at each checkpoint, Blocked5 those of publishes that
 	// waited for room at a subscriber.
 	Blocked3 WaitHistogram `json:"blocked_3"`
@@ -86,6 +88,7 @@ type ingressCounts struct {
 	parked  WaitHistogram
 
 	inline, woken loopCount
+	connHigh      int64 // bytes of one connection
 }
 
 // tenantCounts are one tenant's refused messages.
@@ -102,6 +105,7 @@ func (in *ingress) receive(b *batch) {
 func (in *ingress) accept(b *batch) {
 	in.receive(b)
 	in.counts.accepted += uint64(b.count)
+	in.counts.connHigh = max(in.counts.connHigh, b.way.conn.held)
 	in.pending++
 }
 
@@ -152,7 +156,7 @@ func (in *ingress) snapshot(st *Stats, streams []*stream) (checkpoints []Checkpo
 	s := &st.Ingress
 	s.Waiting = c.waiting
 	s.WaitedPublishes, s.WaitNs, s.WaitHist = c.waits.Total(), c.waits.SumNs, c.waits
-	s.HeldBytes = in.all.held
+	s.HeldBytes, s.ConnHighWaterBytes = in.all.held, c.connHigh
 	s.Blocked3, s.Blocked4, s.Blocked5 = c.blocked[3], c.blocked[4], c.parked
 	three := Checkpoint{
 		Number: 3, Name: "ingress admission", BoundBytes: in.all.max,

@@ -180,9 +180,12 @@ func TestBurstOfLargeBatches(t *testing.T) {
 			t.Errorf("received %d, want %d", f.ReceivedMsgs, first+batches*each)
 		}
 		body := int64(len(Batch(Demo, payloads...)) - wire.HeaderLen)
-		fit := (16 << 20) / body
-		if want := uint64((batches - fit) * each); dropped(st, "conn_bytes") != want || st.Flow.IngressDroppedMsgs != want {
+		fit := int64(16<<20) / body
+		if want := (batches - uint64(fit)) * each; dropped(st, "conn_bytes") != want || st.Flow.IngressDroppedMsgs != want {
 			t.Errorf("dropped %+v, want %d for the connection's bytes", st.Ingress.Counts, want)
+		}
+		if high := st.Ingress.ConnHighWaterBytes; high < fit*body || high > 16<<20 {
+			t.Errorf("the connection held up to %d bytes", high)
 		}
 		if three, four := checkpoint(n, 3), checkpoint(n, 4); three.HighWaterBytes < fit*body || three.Dropped == 0 || four.Dropped != 0 || three.Policy != "drop/fail" {
 			t.Errorf("checkpoints %+v, %+v", three, four)

@@ -30,6 +30,18 @@ type batch struct {
 	base      uint64 // offset of the first payload
 	count     int
 	payload   int // bytes of all payloads
+
+	// Its way through checkpoints 3 and 4. It lives here so that a publish allocates nothing; the
+	// ingress's lock guards it.
+	way struct {
+		held              int64   // bytes at checkpoint 3
+		conn              *budget // its connection's
+		connPass, allPass uint64  // see budget.take
+		slot              slot    // at checkpoint 4
+		link              link[batch]
+		waits             *admission // its reader, while it waits
+		owed              receipt    // the ack to give when it has been fanned out
+	}
 }
 
 // body is where a publish frame's body of n bytes is read to.
@@ -51,6 +63,9 @@ func (b *batch) seal(base uint64, hasOffset bool) {
 
 // frameBytes is what the batch counts in a subscriber's queue: its event frame.
 func (b *batch) frameBytes() int64 { return int64(wire.HeaderLen + len(b.tail)) }
+
+// bodyBytes is what the batch counts at checkpoint 3: what was read, but for the header.
+func (b *batch) bodyBytes() int64 { return int64(b.at - eventHeadBytes + len(b.tail)) }
 
 // keptBytes is what a reference to the batch keeps alive.
 func (b *batch) keptBytes() int64 { return int64(cap(b.buf)) }
@@ -117,6 +132,7 @@ func (p *batchPool) get(n int) *batch {
 
 func (p *batchPool) put(b *batch) {
 	b.tail, b.frame = nil, nil
+	b.way.conn, b.way.owed = nil, receipt{}
 	class, _ := sizeClass(len(b.buf))
 	p.classes[class].Put(b)
 	p.live.Add(-1)

@@ -149,9 +149,10 @@ func TestPublishAllocs(t *testing.T) {
 	defer b.Close()
 	sub := addTestSubscription(b, b.streams[scope], &testSink{}, true)
 	frame := (&wire.PublishBatch{Scope: scope, Payloads: [][]byte{make([]byte, 256)}}).Append(nil)
-	s := &clientStream{conn: &conn{broker: b}, grant: NewGrant("t1", []string{"stream.publish:stream:*"})}
+	s := &clientStream{conn: &conn{broker: b, admission: budget{max: 1 << 20}}, grant: NewGrant("t1", []string{"stream.publish:stream:*"})}
+	s.admission.admitted = make(chan struct{}, 1)
 	src := bytes.NewReader(frame)
-	s.in = frameReader{src: src, maxBytes: 1 << 20, counters: &s.conn.flow.read, beforeRead: s.flush}
+	s.in = frameReader{src: src, maxBytes: 1 << 20, counters: &s.conn.readCounts, beforeRead: s.replies.flush}
 	step := func() {
 		_, _ = src.Seek(0, io.SeekStart)
 		h, err := s.in.header()

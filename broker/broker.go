@@ -40,9 +40,12 @@ type Broker struct {
 	accepted        atomic.Uint64 // subscribes
 	authFails       atomic.Uint64
 
+	ingress    *ingress
 	streams    map[wire.Scope]*stream // fixed, and so read without a lock
-	streamList []*stream              // the same, in the order of the configuration
+	streamList []*stream              // the same, by id: in the order of the configuration
 	cache      *cache
+	shards     []*shard // fixed from Serve on
+	onStep     atomic.Pointer[stepHook]
 
 	stop    context.Context // done from Shutdown or Close on
 	stopNow context.CancelFunc
@@ -56,7 +59,7 @@ type Broker struct {
 	ended     []SubscriptionStats // circular from endedAt once full
 	endedAt   int
 	past      pastTotals // what is no more in open or live
-	discarded uint64     // messages, by subscriptions that ended since Shutdown
+	discarded uint64     // deliveries, by subscriptions and streams that ended since Shutdown
 }
 
 // pastTotals sums what ended connections and subscriptions counted.
@@ -70,7 +73,7 @@ type pastTotals struct {
 
 	writerDropped        uint64
 	writerBlockedNs      int64
-	writerBlocked        durationHist
+	writerBlocked        WaitHistogram
 	writerHighFrames     int
 	writerHighBytes      int64
 	steps, wakes, writes loopHist
@@ -91,10 +94,11 @@ func New(cfg Config) (*Broker, error) {
 		live:      make(map[*subscription]struct{}),
 		liveIDs:   make(map[uint64]int),
 	}
+	b.ingress = newIngress(&b.cfg)
 	b.subscriberTotal.max = cfg.SubscriberQueueMaxBytesTotal
 	for _, scope := range cfg.Streams {
 		if b.streams[scope] == nil {
-			s := newStream(b, scope)
+			s := newStream(b, uint64(len(b.streamList)), scope)
 			b.streams[scope] = s
 			b.streamList = append(b.streamList, s)
 		}
@@ -114,6 +118,11 @@ func (b *Broker) Serve(ctx context.Context, l *transport.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.stop, func() { cancel(ErrClosed) })()
+	b.mu.Lock()
+	if !b.closed {
+		b.startShards()
+	}
+	b.mu.Unlock()
 	for {
 		q, err := l.Accept(ctx)
 		if b.stop.Err() != nil {
@@ -168,9 +177,10 @@ func (b *Broker) forget(c *conn) {
 
 // Shutdown ends the broker in order: it accepts nothing new, executes the publishes that it has
 // read, writes every subscription's queue and finishes its stream, gives the peers a second to
-// read, and closes all connections with code 4. It returns how many messages were still queued,
-// or being written, when a subscription ended. When ctx is done first, the rest is discarded and
-// the error is ctx's.
+// read, and closes all connections with code 4. It returns how many deliveries were discarded:
+// messages still queued, or being written, when a subscription ended, and those of publishes that
+// were accepted and not executed. When ctx is done first, the rest is discarded and the error is
+// ctx's.
 func (b *Broker) Shutdown(ctx context.Context) (discarded uint64, err error) {
 	b.stopNow()
 	b.mu.Lock()
@@ -199,6 +209,9 @@ func (b *Broker) drain(ctx context.Context, open []*conn) error {
 		if err := await(ctx, c.stopReading()); err != nil {
 			return err
 		}
+	}
+	if err := await(ctx, b.ingress.empty()); err != nil {
+		return err
 	}
 	for _, c := range open {
 		c.drainSubscriptions()
@@ -244,12 +257,17 @@ func (b *Broker) Close() error {
 	}
 	b.mu.Unlock()
 	idle := b.conns.close()
+	for _, s := range b.streamList {
+		s.abandon()
+	}
 	var wg sync.WaitGroup
 	for _, c := range open {
 		wg.Go(func() { c.close(transport.CodeShutdown, errShuttingDown.Error()) })
 	}
 	wg.Wait()
 	<-idle
+	<-b.ingress.empty() // no subscription is left that anything could wait for
+	b.stopShards()
 	for _, s := range b.streamList {
 		s.mu.Lock()
 		before := s.ring.bytes.Load()
@@ -278,6 +296,13 @@ func (b *Broker) addSubscription(s *subscription) {
 	b.liveIDs[s.id]++
 }
 
+// discard counts deliveries of publishes that were accepted and that Close did not wait for.
+func (b *Broker) discard(deliveries uint64) {
+	b.mu.Lock()
+	b.discarded += deliveries
+	b.mu.Unlock()
+}
+
 // archive moves the account of a subscription that has ended to the past.
 func (b *Broker) archive(s *subscription) {
 	b.mu.Lock()
@@ -299,13 +324,8 @@ func (b *Broker) archive(s *subscription) {
 }
 
 func (p *pastTotals) addConn(c *conn) {
-	f := &c.flow
-	p.flow.ReceivedMsgs += f.received.Load()
-	p.flow.AcceptedMsgs += f.accepted.Load()
-	p.flow.RejectedMsgs += f.rejected.Load()
-	p.flow.IngressDroppedMsgs += f.dropped.Load()
-	p.flow.BytesIn += f.bytesIn.Load()
-	p.reads.add(loopCount{f.read.reads.Load(), f.read.frames.Load(), f.read.bytes.Load()})
+	r := &c.readCounts
+	p.reads.add(loopCount{r.reads.Load(), r.frames.Load(), r.bytes.Load()})
 }
 
 // addSubscription adds a subscription's account and returns it.
@@ -323,7 +343,7 @@ func (p *pastTotals) addSubscription(s *subscription) (out SubscriptionStats) {
 		p.writerBlockedNs += st.WriterBlockedNs
 		p.writerHighFrames = max(p.writerHighFrames, st.WriterHighWaterFrames)
 		p.writerHighBytes = max(p.writerHighBytes, st.WriterHighWaterBytes)
-		p.writerBlocked.add(t.blocked)
+		p.writerBlocked.merge(t.blocked)
 		p.steps.add(t.steps)
 		p.wakes.add(t.wakes)
 		p.writes.add(t.writes)
@@ -369,25 +389,25 @@ func (b *Broker) Stats() Stats {
 		st.Flow.PublishedMsgs += ss.PublishedMsgs
 		st.Streams = append(st.Streams, ss)
 	}
-	st.Checkpoints = []Checkpoint{{
+	st.Wakeups = []Wakeup{total.reads.wakeup("stream_read")}
+	st.Checkpoints = append(b.ingress.snapshot(&st, b.streamList), Checkpoint{
 		Number: 5, Name: "subscriber queue",
 		Bound: int64(b.cfg.SubscriberQueueCapacity), BoundBytes: b.cfg.SubscriberQueueMaxBytes,
 		Policy:    b.cfg.SubscriberQueuePolicy.String(),
 		HighWater: int64(total.highItems), HighWaterBytes: total.highBytes,
 		BlockedNs: total.blockedNs, Dropped: total.dropped,
-	}, {
+	}, Checkpoint{
 		Number: 6, Name: "writer queue",
 		Bound: int64(b.cfg.SubscriberLaneQueueDepth), BoundBytes: b.cfg.SubscriberEgressMaxBytes,
 		Policy:    b.cfg.SubscriberLaneQueuePolicy.String(),
 		HighWater: int64(total.writerHighFrames), HighWaterBytes: total.writerHighBytes,
 		BlockedNs: total.writerBlockedNs, Dropped: total.writerDropped,
-	}}
-	st.WriterBlocked = total.writerBlocked.snapshot()
-	st.Wakeups = []Wakeup{
-		total.reads.wakeup("stream_read"),
+	})
+	st.WriterBlocked = total.writerBlocked
+	st.Wakeups = append(st.Wakeups,
 		total.steps.wakeup("feeder_step"),
 		total.wakes.wakeup("writer_wake"),
 		total.writes.wakeup("writer_write"),
-	}
+	)
 	return st
 }

@@ -102,14 +102,14 @@ func (s *clientStream) cachePut(m wire.CachePut) error {
 		value = []byte{} // an empty value is not a missing one
 	}
 	if !s.conn.broker.cache.put(cacheKey{m.Scope, m.Key}, value, m.TTLMs) {
-		s.reply(wire.Error{Message: "cache value too large"})
+		s.replies.message(wire.Error{Message: "cache value too large"})
 		return nil
 	}
 	if m.RequestID == nil {
-		s.reply(wire.OK{})
+		s.replies.message(wire.OK{})
 		return errFinished
 	}
-	s.reply(wire.CacheOK{RequestID: *m.RequestID})
+	s.replies.message(wire.CacheOK{RequestID: *m.RequestID})
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (s *clientStream) cacheGet(m wire.CacheGet) error {
 	if stop, err := s.cacheRefused(ActionCacheRead, m.Scope); stop {
 		return err
 	}
-	s.reply(wire.CacheValue{
+	s.replies.message(wire.CacheValue{
 		Scope: m.Scope, Key: m.Key,
 		Value:     s.conn.broker.cache.get(cacheKey{m.Scope, m.Key}),
 		RequestID: m.RequestID,
@@ -134,7 +134,7 @@ func (s *clientStream) cacheRefused(action Action, scope wire.Scope) (stop bool,
 		return true, r
 	}
 	if !s.conn.broker.cache.scopes[scope] {
-		s.reply(wire.Error{Message: "cache scope not found: " + scope.String()})
+		s.replies.message(wire.Error{Message: "cache scope not found: " + scope.String()})
 		return true, nil
 	}
 	return false, nil

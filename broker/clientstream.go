@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -36,31 +37,40 @@ type receiver interface {
 }
 
 // A clientStream is one QUIC stream that a client opened: a control or publish stream, or, with
-// send nil, a publish-only one. One goroutine reads it, executes what it reads and writes the
-// replies, so that an ack costs no hand-over; replies are joined into one write for as long as
-// further requests are buffered.
+// send nil, a publish-only one. One goroutine reads it, executes what it reads as far as that does
+// not wait, and writes the replies, so that neither a publish nor its ack costs a hand-over when
+// the broker is idle; replies are joined into one write for as long as further requests are
+// buffered.
 type clientStream struct {
 	conn *conn
 	recv receiver
 	send *quic.Stream // nil: publish-only
 	in   frameReader
 
-	out     []byte // replies owed, in the order of their requests
+	replies replies
 	scratch []byte // JSON bodies
 
 	grant   *Grant
 	offsets bool // the client takes event frames with offsets
 
-	routes map[wire.Scope]*stream // that this stream may publish to, as found so far
-	wait   waiter
-	woken  chan struct{} // by wait; of capacity 1
+	routes    map[wire.Scope]*stream // that this stream may publish to, as found so far
+	admission admission
 }
 
 func newClientStream(c *conn, recv receiver, send *quic.Stream) *clientStream {
 	s := &clientStream{conn: c, recv: recv, send: send}
-	s.in = frameReader{src: recv, maxBytes: min(authFrameBytes, c.broker.cfg.MaxFrameBytes), counters: &c.flow.read, beforeRead: s.flush}
-	s.woken = make(chan struct{}, 1)
-	s.wait.ready = func() { s.woken <- struct{}{} }
+	cfg := &c.broker.cfg
+	s.replies.ackWait = cfg.AckWait
+	s.replies.changed.L = &s.replies.mu
+	if send != nil {
+		s.replies.send = send
+	}
+	s.in = frameReader{src: recv, maxBytes: min(authFrameBytes, cfg.MaxFrameBytes), counters: &c.readCounts, beforeRead: s.replies.flush}
+	if cfg.AckOnCommit && send != nil {
+		s.replies.commit, s.replies.attended = true, true
+		s.in.afterRead = s.replies.attend
+	}
+	s.admission.admitted = make(chan struct{}, 1)
 	return s
 }
 
@@ -98,6 +108,11 @@ func (s *clientStream) serve() {
 	defer s.conn.readers.done()
 	defer s.conn.removeStream(s)
 	defer s.in.close()
+	if s.replies.commit {
+		// What waits for replies shall not outwait the connection.
+		defer context.AfterFunc(s.conn.quic.Context(), s.replies.end)()
+		defer s.replies.end()
+	}
 	s.conn.addStream(s)
 	s.conn.setReadDeadline(s, time.Now().Add(authTimeout))
 	err := s.authenticate()
@@ -130,11 +145,12 @@ func (s *clientStream) requests() error {
 			if s.send == nil {
 				err = protocolError(wire.ErrUnsupportedFlags)
 			} else {
-				s.reply(wire.Error{Message: "unsupported frame flags"})
+				s.replies.message(wire.Error{Message: "unsupported frame flags"})
 			}
 		}
-		if err == nil && len(s.out) >= replyBytes {
-			err = s.flush()
+		if err == nil && s.replies.full() {
+			err = s.replies.flush()
+			s.replies.attend()
 		}
 		if err != nil {
 			return err
@@ -193,9 +209,9 @@ func (s *clientStream) authenticate() error {
 	switch {
 	case s.send == nil:
 	case auth.ClientFlags == nil:
-		s.reply(wire.OK{})
+		s.replies.message(wire.OK{})
 	default:
-		s.reply(wire.AuthOK{ServerFlags: wire.KnownFlags})
+		s.replies.message(wire.AuthOK{ServerFlags: wire.KnownFlags})
 	}
 	s.offsets = auth.ClientFlags != nil && auth.ClientFlags.Has(wire.FlagEventOffsets)
 	return nil
@@ -276,10 +292,15 @@ func (s *clientStream) subscribe(m wire.Subscribe) error {
 		b.refused.Add(1)
 		return r
 	}
+	// What is owed before may take time to be known; a subscription that is set up meanwhile would
+	// fill its queue.
+	if _, err := s.replies.drain(); err != nil {
+		return err
+	}
 	st := b.streams[m.Scope]
 	if st == nil {
 		b.refused.Add(1)
-		s.reply(wire.Error{Message: streamNotFound(m.Scope)})
+		s.replies.message(wire.Error{Message: streamNotFound(m.Scope)})
 		return nil
 	}
 	sub, err := s.conn.subscribe(st, m.SubscriptionID, m.Start, s.offsets)
@@ -287,56 +308,20 @@ func (s *clientStream) subscribe(m wire.Subscribe) error {
 		b.refused.Add(1)
 		var cursor *cursorError
 		if errors.As(err, &cursor) {
-			s.reply(wire.SubscribeCursorError{Reason: cursor.reason, Requested: cursor.requested, Available: cursor.available})
+			s.replies.message(wire.SubscribeCursorError{Reason: cursor.reason, Requested: cursor.requested, Available: cursor.available})
 		} else {
-			s.reply(wire.Error{Message: err.Error()})
+			s.replies.message(wire.Error{Message: err.Error()})
 		}
 		return nil
 	}
 	b.accepted.Add(1)
-	s.reply(wire.Subscribed{SubscriptionID: sub.id})
-	err = s.flush()
+	s.replies.message(wire.Subscribed{SubscriptionID: sub.id})
+	_, err = s.replies.drain()
 	if err != nil {
 		sub.close()
 	}
 	s.conn.start(sub)
 	return err
-}
-
-// reply owes the client a message. On publish-only streams nobody is owed anything.
-func (s *clientStream) reply(m wire.Message) {
-	if s.send != nil {
-		s.out = wire.AppendMessage(s.out, m)
-	}
-}
-
-// flush writes the replies owed. It blocks while the client does not read them: then it shall not
-// send more requests either.
-func (s *clientStream) flush() error {
-	if len(s.out) == 0 {
-		return nil
-	}
-	_, err := s.send.Write(s.out)
-	s.dropReplies()
-	if err != nil {
-		return errReply
-	}
-	return nil
-}
-
-// tryFlush writes the replies owed if that takes no waiting: it is called with the stream's turn
-// held, which a client that reads no acks must not keep from others.
-func (s *clientStream) tryFlush() {
-	if len(s.out) > 0 && s.send.TryWriteAll(s.out) == nil {
-		s.dropReplies()
-	}
-}
-
-func (s *clientStream) dropReplies() {
-	if cap(s.out) > 4*replyBytes {
-		s.out = nil
-	}
-	s.out = s.out[:0]
 }
 
 // end ends both directions as the cause demands. All that was owed is written first.
@@ -363,7 +348,7 @@ func (s *clientStream) end(cause error) {
 	case errors.Is(cause, os.ErrDeadlineExceeded):
 		// Shutdown. The sending side stays open until the connection closes: its end would say
 		// that all of the client's stream was read.
-		_ = s.flush() // if the client does not take them, there is nobody to tell
+		_, _ = s.replies.drain() // if the client does not take them, there is nobody to tell
 		s.recv.CancelRead(quic.StreamErrorCode(transport.CodeShutdown))
 	default:
 		s.reset(transport.CodeDone)
@@ -375,18 +360,21 @@ func (s *clientStream) log(cause error) {
 }
 
 func (s *clientStream) finish() {
-	if s.send != nil && s.flush() == nil {
-		s.send.Close()
-	} else if s.send != nil {
-		s.send.CancelWrite(quic.StreamErrorCode(transport.CodeDone))
+	if s.send == nil {
+		return
 	}
+	if _, err := s.replies.drain(); err != nil {
+		s.send.CancelWrite(quic.StreamErrorCode(transport.CodeDone))
+		return
+	}
+	s.send.Close()
 }
 
 func (s *clientStream) refuse(r *refusal) {
 	if r.request != nil {
-		s.reply(wire.PublishError{RequestID: *r.request, Message: r.message})
+		s.replies.message(wire.PublishError{RequestID: *r.request, Message: r.message})
 	} else {
-		s.reply(wire.Error{Message: r.message})
+		s.replies.message(wire.Error{Message: r.message})
 	}
 	s.recv.CancelRead(quic.StreamErrorCode(r.code))
 	s.finish()
@@ -397,7 +385,7 @@ func (s *clientStream) reset(code transport.ApplicationErrorCode) {
 	if s.send == nil {
 		return
 	}
-	if len(s.out) > 0 && s.flush() == nil {
+	if had, err := s.replies.drain(); had && err == nil {
 		// A reset overtakes what was written just before, and the peer throws away what it has
 		// not read. The requests before the bad one were good: their replies get a moment.
 		select {

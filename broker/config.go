@@ -46,7 +46,8 @@ type Config struct {
 	// PublishQueueWait is the one deadline over both checkpoints; AckWait bounds how long a commit
 	// ack may take. If zero, 2 s each.
 	PublishQueueWait, AckWait time.Duration
-	// CoreShards is how many pinned shards publishes and feeders run on. If zero, none.
+	// CoreShards is how many pinned shards publishes and feeders run on. If zero, none. A shard
+	// executes one publish at a time and has its part of PubQueueDepth x PubWorkers.
 	CoreShards int
 
 	// SubscriberQueueCapacity is the queue of each subscription, in published batches (checkpoint

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -24,7 +23,8 @@ type conn struct {
 	readers group // client streams
 	writers group // subscriptions
 
-	flow connFlow
+	admission  budget // checkpoint 3 of this connection; the ingress's lock guards it
+	readCounts readCounters
 
 	mu       sync.Mutex
 	draining bool                       // no stream reads any more
@@ -35,19 +35,15 @@ type conn struct {
 	rtt    func() time.Duration // the smoothed round trip, some ten atomic loads away
 }
 
-// connFlow is the connection's part of Flow. Atomics, because its streams share them; no other
-// connection does.
-type connFlow struct {
-	received, accepted, rejected, dropped, bytesIn atomic.Uint64
-	read                                           readCounters
-}
-
 func newConn(b *Broker, q *transport.Conn) *conn {
 	return &conn{
-		broker:  b,
-		quic:    q,
-		remote:  q.RemoteAddr().String(),
-		gone:    q.Context().Done(),
+		broker: b,
+		quic:   q,
+		remote: q.RemoteAddr().String(),
+		gone:   q.Context().Done(),
+
+		admission: budget{max: b.cfg.PubConnInflightBytes},
+
 		streams: make(map[*clientStream]struct{}),
 		subs:    make(map[uint64]*subscription),
 		egress:  egressBudget{max: b.cfg.SubscriberEgressMaxBytes},

@@ -191,7 +191,7 @@ func (s *subscription) stall() {
 func (s *subscription) resume() {
 	if o := &s.outbox; o.stalled {
 		o.stalled = false
-		o.blocked.record(time.Since(o.stalledSince))
+		o.blocked.add(time.Since(o.stalledSince))
 		s.wantsShare.Store(false)
 	}
 }

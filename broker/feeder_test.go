@@ -262,25 +262,6 @@ func TestInlineWrite(t *testing.T) {
 	})
 }
 
-// TestDurationHist: each bound belongs to its bucket.
-func TestDurationHist(t *testing.T) {
-	bounds := DurationBounds()
-	for i, bound := range bounds {
-		var h durationHist
-		h.record(bound)
-		h.record(bound + 1)
-		if h.counts[i] != 1 || h.counts[i+1] != 1 {
-			t.Errorf("bound %v: %v", bound, h.counts)
-		}
-	}
-	var h durationHist
-	h.record(0)
-	h.record(time.Hour)
-	if s := h.snapshot(); s.Counts[0] != 1 || s.Counts[len(bounds)] != 1 || s.SumNs != int64(time.Hour) {
-		t.Errorf("%+v", s)
-	}
-}
-
 // TestLoopHist: the buckets are powers of two.
 func TestLoopHist(t *testing.T) {
 	var h loopHist

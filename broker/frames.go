@@ -31,6 +31,8 @@ type frameReader struct {
 	counters *readCounters
 	// beforeRead is called before every Read, which may block: the place to write what is owed.
 	beforeRead func() error
+	// afterRead, unless nil, is called when it has returned.
+	afterRead func()
 
 	buf    []byte // small at first; large from when a Read filled it
 	large  *[largeReadBuffer]byte
@@ -158,6 +160,9 @@ func (f *frameReader) read(dst []byte) (int, error) {
 	f.counters.frames.Add(f.frames)
 	f.frames = 0
 	n, err := f.src.Read(dst)
+	if f.afterRead != nil {
+		f.afterRead()
+	}
 	f.counters.reads.Add(1)
 	f.counters.bytes.Add(uint64(n))
 	return n, err

@@ -38,7 +38,7 @@ type outbox struct {
 	stalledSince time.Time
 
 	dropped    uint64 // messages
-	blocked    durationHist
+	blocked    WaitHistogram
 	highFrames int
 }
 

@@ -2,30 +2,32 @@ package broker
 
 import (
 	"fmt"
+	"time"
 
 	"felix/internal/wire"
 )
 
-// publishBinary executes a publish batch frame, body and reply included.
+// publishBinary reads a publish batch frame's body and publishes it.
 func (s *clientStream) publishBinary(h wire.Header) error {
 	b := s.conn.broker.pool.get(h.Length)
-	defer b.release()
 	body := b.body(h.Length)
 	if err := s.in.body(body); err != nil {
+		b.release()
 		return err
 	}
 	head, err := wire.ParsePublishHead(h.Flags, body)
-	acked := head.Acked && s.send != nil
+	var a answer
+	if head.Acked && s.send != nil {
+		a = answer{answerBinary, head.RequestID}
+	}
 	if err != nil {
-		if !acked {
+		b.release()
+		if a.form == answerNone {
 			return protocolError(err)
 		}
-		s.ack(head.RequestID, err.Error())
+		s.replies.answer(a, err.Error())
 		return nil
 	}
-	s.conn.flow.bytesIn.Add(uint64(head.PayloadBytes))
-	s.conn.flow.received.Add(uint64(head.Count))
-
 	// The names are looked at before the batch is sealed, which overwrites them. No allocation:
 	// the compiler sees that the key does not outlive the look-up.
 	st := s.routes[wire.Scope{Tenant: string(head.Tenant), Namespace: string(head.Namespace), Stream: string(head.Stream)}]
@@ -33,30 +35,19 @@ func (s *clientStream) publishBinary(h wire.Header) error {
 		var refused *refusal
 		var message string
 		if st, refused, message = s.route(head.Scope()); st == nil {
-			s.conn.flow.rejected.Add(uint64(head.Count))
-			if refused != nil && !acked {
+			b.release()
+			s.conn.broker.ingress.reject(head.Count, head.PayloadBytes)
+			if a.form != answerNone {
+				s.replies.answer(a, message)
+			} else if refused != nil {
 				return refused
-			}
-			if acked {
-				s.ack(head.RequestID, message)
 			}
 			return nil
 		}
 	}
 	end := eventHeadBytes + len(body)
 	b.setTail(end-len(head.Tail), end, head.Count, head.PayloadBytes)
-	if err := s.publish(st, b); err != nil {
-		return err
-	}
-	if acked {
-		s.ack(head.RequestID, "")
-	}
-	return nil
-}
-
-// ack owes the client the answer to an acked binary publish.
-func (s *clientStream) ack(id uint64, message string) {
-	s.out = wire.PublishAck{RequestID: id, Err: message, OK: message == ""}.Append(s.out)
+	return s.publish(st, b, a)
 }
 
 // route finds the stream that this client stream may publish to and remembers it. Without one,
@@ -75,64 +66,106 @@ func (s *clientStream) route(scope wire.Scope) (st *stream, refused *refusal, me
 	return st, nil, ""
 }
 
-// publish executes a publish. The caller keeps its hold on the batch.
-//
-// Checkpoints 3 and 4 will stand here: admission of the batch's bytes, and the scheduler's queue,
-// whose executors take over the rest.
-func (s *clientStream) publish(st *stream, b *batch) error {
-	if b.count > 0 && !st.publish(b, &s.wait, s.woken, s.conn.gone, s.tryFlush) {
-		s.conn.flow.dropped.Add(uint64(b.count))
-		return errGone
+// publish takes a batch, and the caller's hold on it, through checkpoints 3 and 4, and answers it:
+// when it is admitted, or, with commit acks, lets whoever fans it out answer it.
+func (s *clientStream) publish(st *stream, b *batch, a answer) error {
+	if b.count == 0 {
+		b.release()
+		s.replies.answer(a, "")
+		return nil
 	}
-	s.conn.flow.accepted.Add(uint64(b.count))
+	in := s.conn.broker.ingress
+	var r receipt
+	if s.replies.commit && a.form != answerNone {
+		r = receipt{&s.replies, s.replies.expect(a)}
+	}
+	b.way.held, b.way.conn, b.way.owed = b.bodyBytes(), &s.conn.admission, r
+	policy := in.cfg.enqueuePolicy(a.form != answerNone)
+	why, waits := in.submit(b, &st.lane, policy, &s.admission)
+	if waits {
+		var gone bool
+		if why, gone = s.await(policy); gone {
+			b.release()
+			return errGone
+		}
+	}
+	switch {
+	case why == reasonNone && r.to != nil:
+		s.replies.limit(r.seq)
+	case why == reasonNone:
+		s.replies.answer(a, "")
+	default:
+		b.release()
+		if r.to != nil {
+			r.give(why.overloaded())
+		} else {
+			s.replies.answer(a, why.overloaded())
+		}
+	}
 	return nil
+}
+
+// await waits until there is room for the publish that was submitted, for which it returns no
+// reason, or its time is up, or the connection is gone.
+func (s *clientStream) await(policy enqueuePolicy) (why reason, gone bool) {
+	s.replies.leave()
+	defer s.replies.attend()
+	in := s.conn.broker.ingress
+	var expired <-chan time.Time
+	if policy == enqueueWait {
+		timer := time.NewTimer(in.cfg.PublishQueueWait)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-s.admission.admitted:
+		return reasonNone, false
+	case <-s.conn.gone:
+		gone = true
+	case <-expired:
+	}
+	why = in.giveUp(&s.admission, gone)
+	return why, gone && why != reasonNone
 }
 
 // publishJSON executes a publish or publish_batch message. Absent ack means acked.
 func (s *clientStream) publishJSON(scope wire.Scope, payloads [][]byte, id *uint64, ack *wire.AckMode) error {
-	acked := s.send != nil && (ack == nil || *ack != wire.AckNone)
-	if acked && id == nil {
-		s.reply(wire.Error{Message: "missing request_id for acked publish"})
-		return nil
+	var a answer
+	if s.send != nil && (ack == nil || *ack != wire.AckNone) {
+		if id == nil {
+			s.replies.message(wire.Error{Message: "missing request_id for acked publish"})
+			return nil
+		}
+		a = answer{answerJSON, *id}
 	}
 	count, size := len(payloads), 0
 	for _, p := range payloads {
 		size += len(p)
 	}
-	s.conn.flow.bytesIn.Add(uint64(size))
-	s.conn.flow.received.Add(uint64(count))
+	in := s.conn.broker.ingress
 	st, refused, message := s.route(scope)
 	if st == nil {
-		s.conn.flow.rejected.Add(uint64(count))
-		switch {
-		case refused != nil:
+		in.reject(count, size)
+		if refused != nil {
 			refused.request = id
 			return refused
-		case acked:
-			s.reply(wire.PublishError{RequestID: *id, Message: message})
 		}
+		s.replies.answer(a, message)
 		return nil
 	}
 	// Four bytes of length each are more than the two quotes of an empty JSON payload.
 	tailLen := wire.TailLen(payloads)
-	if limit := s.conn.broker.cfg.MaxFrameBytes - eventHeadBytes; tailLen > limit {
-		s.conn.flow.rejected.Add(uint64(count))
+	if limit := in.cfg.MaxFrameBytes - eventHeadBytes; tailLen > limit {
+		in.reject(count, size)
 		err := fmt.Errorf("malformed publish batch: %d bytes as an event batch, more than %d", tailLen, limit)
-		if !acked {
+		if a.form == answerNone {
 			return protocolError(err)
 		}
-		s.reply(wire.PublishError{RequestID: *id, Message: err.Error()})
+		s.replies.answer(a, err.Error())
 		return nil
 	}
 	b := s.conn.broker.pool.get(tailLen)
-	defer b.release()
 	wire.AppendTail(b.body(tailLen)[:0], payloads)
 	b.setTail(eventHeadBytes, eventHeadBytes+tailLen, count, size)
-	if err := s.publish(st, b); err != nil {
-		return err
-	}
-	if acked {
-		s.reply(wire.PublishOK{RequestID: *id})
-	}
-	return nil
+	return s.publish(st, b, a)
 }

@@ -8,9 +8,10 @@ import "time"
 type Stats struct {
 	StartedAt     time.Time           `json:"started_at"`
 	Flow          Flow                `json:"flow"`
+	Ingress       IngressStats        `json:"ingress"`
 	Streams       []StreamStats       `json:"streams"`
 	Subscriptions []SubscriptionStats `json:"subscriptions"` // the live ones and the last 4,096 that ended
-	Checkpoints   []Checkpoint        `json:"checkpoints"`   // those that exist: 5, 6
+	Checkpoints   []Checkpoint        `json:"checkpoints"`   // of the broker: 3 to 6
 	Wakeups       []Wakeup            `json:"wakeups"`
 	Connections   int                 `json:"connections"` // open now
 	Subscribers   int                 `json:"subscribers"` // those of them that have subscriptions
@@ -26,17 +27,20 @@ type Stats struct {
 	// SubscriberHeld is what all subscriptions hold of SubscriberQueueMaxBytesTotal.
 	SubscriberHeld int64 `json:"subscriber_held_bytes"`
 	// WriterBlocked is how long feeders waited at checkpoint 6, each wait that has ended.
-	WriterBlocked DurationHist `json:"writer_blocked"`
+	WriterBlocked WaitHistogram `json:"writer_blocked"`
 }
 
-// Flow counts messages and payload bytes from the start of the broker. Received = Accepted +
-// Rejected + IngressDropped, and what is being executed now.
+// Flow counts messages and payload bytes from the start of the broker. At any time Received =
+// Accepted + Rejected + IngressDropped: a publish that waits for room at checkpoint 3 or 4 counts
+// as received when its wait ends.
 type Flow struct {
 	ReceivedMsgs uint64 `json:"received_msgs"` // read from publish and control streams
-	AcceptedMsgs uint64 `json:"accepted_msgs"` // admitted and published
-	RejectedMsgs uint64 `json:"rejected_msgs"` // refused: unknown stream, other tenant, no permission
-	// IngressDroppedMsgs counts messages whose publisher's connection ended while they waited for
-	// their stream's turn. Shedding at checkpoints 3 and 4 does not exist yet.
+	AcceptedMsgs uint64 `json:"accepted_msgs"` // admitted at 3 and 4: published, or soon
+	// RejectedMsgs counts messages that were refused: unknown stream, other tenant, no permission,
+	// and acked ones for which there was no room at 3 or 4.
+	RejectedMsgs uint64 `json:"rejected_msgs"`
+	// IngressDroppedMsgs counts unacked messages for which there was no room at 3 or 4, and those
+	// whose connection ended while they waited for it. Ingress.Counts has them by reason.
 	IngressDroppedMsgs uint64 `json:"ingress_dropped_msgs"`
 	PublishedMsgs      uint64 `json:"published_msgs"` // numbered and fanned out
 	QueuedMsgs         uint64 `json:"queued_msgs"`    // deliveries that checkpoint 5 let in
@@ -53,6 +57,10 @@ type StreamStats struct {
 	FirstOffset   uint64 `json:"first_offset"`  // the oldest payload that can be replayed
 	RingBytes     int64  `json:"ring_bytes"`    // kept alive by the ring
 	Subscriptions int    `json:"subscriptions"` // live ones
+	// IngressDroppedMsgs and IngressRejectedMsgs are the stream's part of what found no room at
+	// checkpoints 3 and 4.
+	IngressDroppedMsgs  uint64 `json:"ingress_dropped_msgs"`
+	IngressRejectedMsgs uint64 `json:"ingress_rejected_msgs"`
 }
 
 // SubscriptionStats counts one subscription, in messages. At any time
@@ -108,5 +116,5 @@ type Checkpoint struct {
 	HighWater      int64  `json:"high_water"` // items, of the fullest queue there was
 	HighWaterBytes int64  `json:"high_water_bytes"`
 	BlockedNs      int64  `json:"blocked_ns"`
-	Dropped        uint64 `json:"dropped"` // messages of one subscription
+	Dropped        uint64 `json:"dropped"` // messages; from 5 on, of one subscription each
 }

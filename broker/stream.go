@@ -7,51 +7,46 @@ import (
 	"felix/internal/wire"
 )
 
-// A stream is a registered logical stream: its numbering, its replay ring and its subscriptions.
+// A stream is a registered logical stream: its numbering, its replay ring, its subscriptions, and
+// its lane, which executes its publishes one at a time.
 type stream struct {
+	id     uint64 // index in the order of registration
 	scope  wire.Scope
 	broker *Broker
-
-	// turn serialises publishes: it holds one token, and whoever put it there may publish, with
-	// all its waiting. Order of publishing is order of taking turns. It is a channel so that
-	// waiting for it can end with the publisher's connection. Later, a lane of the scheduler
-	// takes its place.
-	turn chan struct{}
+	lane   lane
 
 	mu         sync.Mutex // short: never held while something waits
 	ring       ring
 	subs       []*subscription // replaced, never changed, so that a fanout can read it unlocked
 	offsetSubs int             // those of them that take base offsets
 	published  uint64
+	abandoned  bool // by Close: nothing more is published
+	lostTo     int  // subscriptions that there were then
 }
 
-func newStream(b *Broker, scope wire.Scope) *stream {
-	return &stream{
+func newStream(b *Broker, id uint64, scope wire.Scope) *stream {
+	s := &stream{
+		id:     id,
 		scope:  scope,
 		broker: b,
-		turn:   make(chan struct{}, 1),
 		ring:   ring{capacity: b.cfg.LogCapacity, maxBytes: b.cfg.RingMaxBytes},
 	}
+	b.ingress.addLane(&s.lane, id, scope.Tenant, s.publish)
+	return s
 }
 
-// publish numbers the batch, keeps it for replay and fans it out. It blocks for the stream's turn
-// and, under PolicyBlock, for room at every subscription; before it waits for room it calls
-// flush, so that what is owed to the publisher does not wait too. It returns false if gone was
-// closed before the batch had its turn: then nothing was published. Once it has, it waits until
-// every queue has let it in or ended. The caller keeps its hold.
-func (s *stream) publish(b *batch, w *waiter, woken, gone <-chan struct{}, flush func()) bool {
-	select {
-	case s.turn <- struct{}{}:
-	default:
-		select {
-		case s.turn <- struct{}{}:
-		case <-gone:
-			return false
-		}
-	}
-	defer func() { <-s.turn }()
-
+// publish numbers the batch, keeps it for replay and offers it to all subscriptions. It never
+// blocks. It is called by the stream's lane, one publish at a time. If it returns true, the publish
+// is parked: under PolicyBlock a subscription had no room, and w.ready comes when the last of those
+// has let it in, dropped or discarded it. The caller keeps its hold.
+func (s *stream) publish(b *batch, w *waiter) (parked bool) {
 	s.mu.Lock()
+	if s.abandoned {
+		deliveries := uint64(b.count * s.lostTo)
+		s.mu.Unlock()
+		s.broker.discard(deliveries)
+		return false
+	}
 	// In place stands the form that most subscribers take without a second write.
 	b.seal(s.ring.next, 2*s.offsetSubs >= len(s.subs))
 	before := s.ring.bytes.Load()
@@ -64,21 +59,32 @@ func (s *stream) publish(b *batch, w *waiter, woken, gone <-chan struct{}, flush
 	subs := s.subs
 	s.mu.Unlock()
 
-	// Everyone with room first; then one wait for all the full ones.
+	// Everyone with room gets it now; those without are waited for all at once.
 	w.pending.Store(1)
 	for _, sub := range subs {
 		sub.offer(b, w)
 	}
-	if w.pending.Add(-1) == 0 {
-		return true
-	}
-	flush()
-	<-woken
-	return true
+	return w.pending.Add(-1) != 0
 }
 
-// post asks that the subscription's step run where the stream's steps run: here, at once.
-func (s *stream) post(sub *subscription) { sub.step() }
+// abandon has the publishes that are still to be executed discarded.
+func (s *stream) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.abandoned {
+		s.abandoned, s.lostTo = true, len(s.subs)
+	}
+}
+
+// post asks for a feeder step of a subscription where the stream's steps run: on its shard, or,
+// without shards, here and now.
+func (s *stream) post(sub *subscription) {
+	if shards := s.broker.shards; shards != nil {
+		shards[s.broker.ingress.shardFor(s.id)].post(sub)
+		return
+	}
+	sub.step()
+}
 
 // subscribe registers the subscription at a start position: all that is published from now on is
 // offered to it, and what the ring has from there on is put in front. The error is a

@@ -198,7 +198,7 @@ func (s *subscription) finish() {
 // subscriptionTotals are figures of a subscription that only the broker's sums show.
 type subscriptionTotals struct {
 	admitted             uint64
-	blocked              *durationHist // at checkpoint 6
+	blocked              *WaitHistogram // at checkpoint 6
 	steps, wakes, writes *loopHist
 }
 
@@ -214,7 +214,7 @@ func (s *subscription) read(f func(SubscriptionStats, subscriptionTotals)) {
 	st.QueuedBytes, st.EgressHeldBytes, st.LaneQueueLen = q.bytes, s.egress, o.frames.n
 	st.HighWaterItems, st.HighWaterBytes = q.highItems, q.highBytes
 	st.WriterHighWaterFrames, st.WriterHighWaterBytes = o.highFrames, s.egressHigh
-	st.BlockedNs, st.WriterBlockedNs = int64(q.blockedFor), int64(o.blocked.sum)
+	st.BlockedNs, st.WriterBlockedNs = int64(q.blockedFor), o.blocked.SumNs
 	if q.blocked != nil {
 		st.BlockedNs += int64(time.Since(q.blockedSince))
 	}

@@ -109,7 +109,11 @@ func exactness(t *testing.T, n *Net, policy, lane broker.Policy, seed uint64) {
 	}
 
 	check := func() {
-		for _, s := range n.Broker.Stats().Subscriptions {
+		st := n.Broker.Stats()
+		if f := st.Flow; f.ReceivedMsgs != f.AcceptedMsgs+f.RejectedMsgs+f.IngressDroppedMsgs {
+			t.Errorf("ingress does not add up: %+v", f)
+		}
+		for _, s := range st.Subscriptions {
 			if !addsUp(s) {
 				t.Errorf("does not add up: %+v", s)
 			}

@@ -42,6 +42,15 @@ func bad(f []byte) []byte {
 
 func message(m wire.Message) []byte { return wire.AppendMessage(nil, m) }
 
+// everyMode runs a test with each way of acking and executing publishes.
+func everyMode(t *testing.T, name string, cfg broker.Config, f func(t *testing.T, n *Net)) {
+	run(t, name, cfg, f)
+	cfg.AckOnCommit = true
+	run(t, name+"/commit", cfg, f)
+	cfg.CoreShards = 2
+	run(t, name+"/commit on shards", cfg, f)
+}
+
 // TestReplies goes through PROTOCOL.md, "Replies to what is wrong", on a control stream.
 func TestReplies(t *testing.T) {
 	const stays, closes, resets = "stays", "closes", "resets"
@@ -98,7 +107,7 @@ func TestReplies(t *testing.T) {
 		{"publish_batch acked per message: one reply", message(wire.PublishMany{Scope: Demo, Payloads: Bytes([]string{"a", "b"}), RequestID: one, Ack: ptr(wire.AckPerMessage)}), wire.PublishOK{RequestID: 1}, stays, 0},
 		{"unacked publish", message(wire.Publish{Scope: Demo, Ack: none}), nil, stays, 0},
 	} {
-		run(t, tt.name, broker.Config{MaxFrameBytes: 1 << 20, Caches: []wire.Scope{primary}}, func(t *testing.T, n *Net) {
+		everyMode(t, tt.name, broker.Config{MaxFrameBytes: 1 << 20, Caches: []wire.Scope{primary}}, func(t *testing.T, n *Net) {
 			s := n.Control(n.Dial())
 			s.Raw(tt.send)
 			if tt.want != nil {
@@ -186,7 +195,7 @@ func TestPublishOnlyStream(t *testing.T) {
 
 // TestAckOrder: replies leave in request order, whatever their kind, and each request has one.
 func TestAckOrder(t *testing.T) {
-	run(t, "mixed", broker.Config{Caches: []wire.Scope{primary}}, func(t *testing.T, n *Net) {
+	everyMode(t, "mixed", broker.Config{Caches: []wire.Scope{primary}}, func(t *testing.T, n *Net) {
 		s := n.Control(n.Dial())
 		var all []byte
 		var want []any
@@ -230,7 +239,7 @@ func TestAckOrder(t *testing.T) {
 // TestHalfClose: the client's end is answered by what is owed and the broker's end, which says
 // that everything was read.
 func TestHalfClose(t *testing.T) {
-	run(t, "replies are still sent", broker.Config{}, func(t *testing.T, n *Net) {
+	everyMode(t, "replies are still sent", broker.Config{}, func(t *testing.T, n *Net) {
 		s := n.Control(n.Dial())
 		s.PublishAcked(1, Demo, "x")
 		s.PublishAcked(2, Demo, "y")
@@ -264,7 +273,7 @@ func TestHalfClose(t *testing.T) {
 		s.CloseSend()
 		s.WantReset(transport.CodeProtocol)
 	})
-	run(t, "owed before a violation", broker.Config{}, func(t *testing.T, n *Net) {
+	everyMode(t, "owed before a violation", broker.Config{}, func(t *testing.T, n *Net) {
 		s := n.Control(n.Dial())
 		s.Raw(append(acked(1, Demo, "x"), "no frame at all"...))
 		s.Want(wire.PublishAck{RequestID: 1, OK: true})

@@ -11,6 +11,7 @@ import (
 
 	"felix/broker/service"
 	"felix/client"
+	"felix/internal/wire"
 )
 
 // httpClient keeps no connection: an idle one would outlive its test.
@@ -81,6 +82,12 @@ func TestAdminPages(t *testing.T) {
 		`felix_subscribe_dropped_total{policy="drop_new"} 0`,
 		`felix_sub_queue_len 0`, // exactly 0 when idle
 		`felix_sub_queue_held_bytes 0`,
+		`felix_broker_ingress_waited_total 0`,
+		`felix_broker_ingress_wait_seconds_count 0`,
+		`felix_broker_ingress_queue_depth 0`,
+		`felix_broker_ingress_held_bytes 0`,
+		`felix_broker_checkpoint_blocked_seconds_count{checkpoint="3"} 0`,
+		`felix_broker_checkpoint_blocked_seconds_bucket{checkpoint="5",le="0.001"} 0`,
 		`felix_sub_queue_dropped_total{policy="drop_new"} 0`,
 		`felix_sub_lane_queue_len 0`,
 		`felix_sub_egress_held_bytes 0`,
@@ -123,6 +130,9 @@ func TestAdminPages(t *testing.T) {
 	if doc.Config["transport"]["conn_recv_window"].From != "default" {
 		t.Error("/stats: no transport settings")
 	}
+	if m := doc.Memory; m.Connections == 0 || m.Subscriptions != 1 || m.IngressBytes != 64<<20 || m.Sum() != doc.MemorySum {
+		t.Errorf("/stats: memory %+v, sum %d", m, doc.MemorySum)
+	}
 	if doc.Process.GOMAXPROCS == 0 || doc.Process.Allocs == 0 || doc.Process.UserNs == nil {
 		t.Errorf("/stats: process %+v", doc.Process)
 	}
@@ -157,4 +167,48 @@ func TestReadyDuringDrain(t *testing.T) {
 	}
 	cancel()
 	<-stopped
+}
+
+// What finds no room at checkpoint 4 is counted by reason and tenant, dropped and rejected apart.
+func TestIngressMetrics(t *testing.T) {
+	o, token := newOptions(t, "subscriber_queue_policy=block", "subscriber_queue_capacity=1",
+		"subscriber_lane_queue_policy=block", "subscriber_lane_queue_depth=1", "pub_queue_depth=1", "pub_workers_per_conn=1")
+	s, r := start(t, o)
+	c := dial(t, s, r, token, func(cfg *client.Config) {
+		cfg.Transport.StreamRecvWindow, cfg.Transport.ConnRecvWindow = 64<<10, 128<<10
+	})
+	if _, err := c.Subscribe(t.Context(), latency, client.SubscribeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.NewPublisher(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := [][]byte{make([]byte, 100<<10)}
+	for range 30 {
+		if _, err := p.Publish(t.Context(), latency, payload, wire.AckNone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ack, err := p.Publish(t.Context(), latency, payload, wire.AckPerBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ack.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "overloaded: publish_queue_full") {
+		t.Errorf("acked: %v, want overloaded", err)
+	}
+	_, page := request(t, "GET", r.AdminURL+"/metrics")
+	for _, line := range []string{
+		`felix_broker_ingress_dropped_total{checkpoint="4",reason="items",tenant="t1"} [1-9]`,
+		`felix_broker_ingress_rejected_total{checkpoint="4",reason="items",tenant="t1"} 1`,
+		`felix_broker_ingress_queue_depth 1`,
+		`felix_broker_ingress_held_bytes [1-9]`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + line).MatchString(page) {
+			t.Errorf("/metrics has no line %q", line)
+		}
+	}
 }

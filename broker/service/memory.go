@@ -19,6 +19,8 @@ const (
 // subscriptions that it has: the bounds, not what is held now.
 type MemoryUse struct {
 	RingBytes           int64 `json:"ring_bytes"`
+	IngressBytes        int64 `json:"ingress_bytes"`      // checkpoint 3, over all connections
+	ConnIngressBytes    int64 `json:"conn_ingress_bytes"` // and of each connection
 	Subscriptions       int   `json:"subscriptions"`
 	SubscriberQueueSize int64 `json:"subscriber_queue_bytes"`  // of each subscription, checkpoint 5
 	Subscribers         int   `json:"subscribers"`             // connections with subscriptions
@@ -36,13 +38,19 @@ func (m MemoryUse) Egress() int64 {
 
 // Sum is the memory limit that goes with it.
 func (m MemoryUse) Sum() int64 {
-	return m.RingBytes + m.Egress() + int64(m.Connections)*m.ReceiveWindow + memoryBase
+	return m.RingBytes + m.ingress() + m.Egress() + int64(m.Connections)*m.ReceiveWindow + memoryBase
+}
+
+// ingress is what checkpoint 3 lets so many connections hold.
+func (m MemoryUse) ingress() int64 {
+	return min(m.IngressBytes, int64(m.Connections)*m.ConnIngressBytes)
 }
 
 func (m MemoryUse) String() string {
 	const mib = 1 << 20
-	return fmt.Sprintf("memory limit %d MiB + %d MiB a subscription and %d MiB a connection that has any (at most %d MiB) + %d MiB a connection",
-		(m.RingBytes+memoryBase)/mib, m.SubscriberQueueSize/mib, m.SubscriberEgress/mib, m.SubscriberTotal/mib, m.ReceiveWindow/mib)
+	return fmt.Sprintf("memory limit %d MiB + %d MiB a subscription and %d MiB a connection that has any (at most %d MiB) + %d MiB of publishes a connection (at most %d MiB) + %d MiB a connection",
+		(m.RingBytes+memoryBase)/mib, m.SubscriberQueueSize/mib, m.SubscriberEgress/mib, m.SubscriberTotal/mib,
+		m.ConnIngressBytes/mib, m.IngressBytes/mib, m.ReceiveWindow/mib)
 }
 
 // Memory is the byte bounds of a broker that nobody uses yet.
@@ -50,6 +58,8 @@ func (s *Service) Memory() MemoryUse {
 	b := s.opts.Broker
 	return MemoryUse{
 		RingBytes:           min(b.RingMaxBytesTotal, int64(len(b.Streams))*b.RingMaxBytes),
+		IngressBytes:        b.PubInflightBytes,
+		ConnIngressBytes:    b.PubConnInflight,
 		SubscriberQueueSize: b.SubscriberQueueMaxBytes,
 		SubscriberEgress:    b.SubscriberEgressMax,
 		SubscriberTotal:     b.SubscriberQueueMaxTotal,

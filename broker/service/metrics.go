@@ -1,8 +1,6 @@
 package service
 
 import (
-	"time"
-
 	"felix/broker"
 	"felix/internal/transport"
 
@@ -23,8 +21,9 @@ func (s *Service) registry() *prometheus.Registry {
 }
 
 // collector turns one snapshot of the statistics into metrics when they are asked for, so
-// that the hot paths know nothing of Prometheus. Label sets are bounded: policy, result and
-// role come from short lists, and no address, tenant or stream is a label.
+// that the hot paths know nothing of Prometheus. Label sets are bounded: policy, result, reason
+// and role come from short lists, tenants are those that have a stream registered, and no address
+// or stream is a label.
 type collector struct{ s *Service }
 
 type metric struct {
@@ -52,7 +51,6 @@ var (
 	subQueueHeld      = newMetric(gauge, "felix_sub_queue_held_bytes", "Bytes held at checkpoint 5, over all subscriptions.")
 	subLaneLen        = newMetric(gauge, "felix_sub_lane_queue_len", "Frames queued at checkpoint 6, over all subscriptions.")
 	subEgressHeld     = newMetric(gauge, "felix_sub_egress_held_bytes", "Bytes held between checkpoint 5 and the wire, over all subscriptions.")
-	checkpointBlocked = prometheus.NewDesc("felix_broker_checkpoint_blocked_seconds", "How long publishes and deliveries waited at a checkpoint.", []string{"checkpoint"}, nil)
 	publishRequests   = newMetric(counter, "felix_publish_requests_total", "Published messages by what became of them at ingress; a batch counts each of its messages.", "result")
 	publishBytes      = newMetric(counter, "felix_publish_bytes_total", "Payload bytes received in publishes.")
 	subscribeRequests = newMetric(counter, "felix_subscribe_requests_total", "Subscribe requests by their answer.", "result")
@@ -79,15 +77,18 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range allMetrics {
-		ch <- m.desc
+	for _, set := range [][]metric{allMetrics, ingressMetrics} {
+		for _, m := range set {
+			ch <- m.desc
+		}
 	}
-	ch <- checkpointBlocked
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	collectBroker(ch, c.s.broker.Stats())
+	st := c.s.broker.Stats()
+	collectBroker(ch, st)
+	collectIngress(ch, st.Ingress)
 	collectConns(ch, c.s.monitor)
 }
 
@@ -113,7 +114,7 @@ func collectBroker(ch chan<- prometheus.Metric, st broker.Stats) {
 			writerDropped.send(ch, float64(cp.Dropped), cp.Policy)
 		}
 	}
-	sendDurations(ch, checkpointBlocked, st.WriterBlocked, "6")
+	checkpointWait.sendHistogram(ch, st.WriterBlocked, "6")
 	publishRequests.send(ch, float64(st.Flow.AcceptedMsgs), "accepted")
 	publishRequests.send(ch, float64(st.Flow.RejectedMsgs), "rejected")
 	publishRequests.send(ch, float64(st.Flow.IngressDroppedMsgs), "dropped")
@@ -121,21 +122,6 @@ func collectBroker(ch chan<- prometheus.Metric, st broker.Stats) {
 	subscribeRequests.send(ch, float64(st.SubscribesAccepted), "accepted")
 	subscribeRequests.send(ch, float64(st.SubscribesRefused), "refused")
 	subscribeBytes.send(ch, float64(st.Flow.BytesOut))
-}
-
-// sendDurations turns a histogram of the broker into one of Prometheus, whose buckets are
-// cumulative.
-func sendDurations(ch chan<- prometheus.Metric, desc *prometheus.Desc, h broker.DurationHist, labels ...string) {
-	buckets := map[float64]uint64{}
-	var n uint64
-	bounds := broker.DurationBounds()
-	for i, c := range h.Counts {
-		n += c
-		if i < len(bounds) {
-			buckets[bounds[i].Seconds()] = n
-		}
-	}
-	ch <- prometheus.MustNewConstHistogram(desc, n, time.Duration(h.SumNs).Seconds(), buckets, labels...)
 }
 
 func collectConns(ch chan<- prometheus.Metric, m *transport.Monitor) {

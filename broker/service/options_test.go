@@ -17,6 +17,8 @@ func changed(k settings.Key) string {
 		return "1300"
 	case len(k.Choices) > 0:
 		return k.Choices[slices.IndexFunc(k.Choices, func(c string) bool { return c != k.Default })]
+	case k.Default == "0":
+		return "1"
 	case k.Default == "true":
 		return "false"
 	case k.Default == "false":

@@ -199,7 +199,7 @@ func TestOneStalledOfMany(t *testing.T) {
 func TestMixedSizes(t *testing.T) {
 	small := wire.Scope{Tenant: Tenant, Namespace: "default", Stream: "small"}
 	const large, frames, count, budget = 16<<20 - 100, 2, 200, 40 << 20
-	cfg := broker.Config{Streams: []wire.Scope{small}, SubscriberEgressMaxBytes: budget, SubscriberQueueMaxBytesTotal: 100 << 20}
+	cfg := broker.Config{Streams: []wire.Scope{small}, PubIngressWait: true, SubscriberEgressMaxBytes: budget, SubscriberQueueMaxBytesTotal: 100 << 20}
 	run(t, "drop_new", cfg, func(t *testing.T, n *Net) {
 		c := n.Dial()
 		s := n.Control(c)

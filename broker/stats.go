@@ -11,6 +11,7 @@ type Stats struct {
 	Streams       []StreamStats       `json:"streams"`
 	Subscriptions []SubscriptionStats `json:"subscriptions"` // the live ones and the last 4,096 that ended
 	Checkpoints   []Checkpoint        `json:"checkpoints"`   // those that exist: 5
+	Ingress       IngressStats        `json:"ingress"`
 	Wakeups       []Wakeup            `json:"wakeups"`
 	Connections   int                 `json:"connections"` // open now
 	// SubscribesAccepted and SubscribesRefused count subscribe requests.
@@ -48,6 +49,27 @@ type StreamStats struct {
 	FirstOffset   uint64 `json:"first_offset"`  // the oldest payload that can be replayed
 	RingBytes     int64  `json:"ring_bytes"`    // kept alive by the ring
 	Subscriptions int    `json:"subscriptions"` // live ones
+	// IngressDroppedMsgs and IngressRejectedMsgs are those of checkpoints 3 and 4.
+	IngressDroppedMsgs  uint64 `json:"ingress_dropped_msgs"`
+	IngressRejectedMsgs uint64 `json:"ingress_rejected_msgs"`
+}
+
+// IngressStats counts checkpoints 3 and 4.
+type IngressStats struct {
+	Counts          []IngressCount `json:"counts"`
+	WaitedPublishes uint64         `json:"waited_publishes"`
+	WaitNs          int64          `json:"wait_ns"`
+	QueueDepth      int            `json:"queue_depth"` // publishes admitted and not fanned out
+	HeldBytes       int64          `json:"held_bytes"`
+}
+
+// IngressCount counts messages of one tenant that found no room.
+type IngressCount struct {
+	Checkpoint   int    `json:"checkpoint"` // 3 or 4
+	Reason       string `json:"reason"`     // "conn_bytes", "bytes" or "items"
+	Tenant       string `json:"tenant"`
+	DroppedMsgs  uint64 `json:"dropped_msgs"`
+	RejectedMsgs uint64 `json:"rejected_msgs"`
 }
 
 // SubscriptionStats counts one subscription, in messages. At any time
@@ -66,7 +88,9 @@ type SubscriptionStats struct {
 	Written uint64 `json:"written"`
 	// DroppedQueue counts checkpoint 5, by any policy. Under block it is not zero only if a
 	// publisher's connection ended while it waited.
-	DroppedQueue    uint64 `json:"dropped_queue"`
+	DroppedQueue uint64 `json:"dropped_queue"`
+	// DroppedWriter counts checkpoint 6.
+	DroppedWriter   uint64 `json:"dropped_writer"`
 	DiscardedClosed uint64 `json:"discarded_closed"` // still queued or being written when it ended
 	Queued          uint64 `json:"queued"`           // waiting, replay included, or being written
 

@@ -81,7 +81,7 @@ func (w *worker) settle(r reply) bool {
 	}
 	w.mu.Unlock()
 
-	w.p.admission.Release(a.weight)
+	w.p.admission.release(a.weight)
 	now := time.Now()
 	if r.ok {
 		w.acked.add(a)

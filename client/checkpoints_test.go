@@ -90,6 +90,9 @@ func TestByteAdmission(t *testing.T) {
 		if got := p.Stats().BlockedAdmissionNs; got != int64(time.Second) {
 			t.Errorf("blocked at admission for %v, want 1 s", time.Duration(got))
 		}
+		if got := p.Stats().AdmittedHighWaterBytes; got < 1800 || got > 2000 {
+			t.Errorf("at most %d bytes were held, want those of two batches of 900", got)
+		}
 		passed := make(chan *Ack)
 		go func() {
 			a, err := p.Publish(context.Background(), demo, payloads(string(make([]byte, 10_000))), wire.AckPerBatch)
@@ -110,6 +113,9 @@ func TestByteAdmission(t *testing.T) {
 		}
 		if s := p.Stats(); s.Batches != 3 || s.Acked != 3 {
 			t.Errorf("%d accepted, %d acked; want 3 and 3", s.Batches, s.Acked)
+		}
+		if got := p.Stats().AdmittedHighWaterBytes; got != 2000 {
+			t.Errorf("at most %d bytes were held, want the whole budget of 2000: more is never held", got)
 		}
 	})
 }
@@ -138,6 +144,9 @@ func TestQueueDepth(t *testing.T) {
 		}
 		if got := p.Stats().BlockedQueueNs; got != int64(time.Second) {
 			t.Errorf("blocked at the queue for %v, want 1 s", time.Duration(got))
+		}
+		if got := p.Stats().QueueHighWater; got != 2 {
+			t.Errorf("at most %d batches waited, want 2: the depth", got)
 		}
 		close(release)
 		if err := p.Close(within(t, time.Minute)); err != nil {

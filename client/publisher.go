@@ -29,7 +29,7 @@ type Publisher struct {
 	conns   []*transport.Conn
 	workers []*worker // conn by conn
 
-	admission *semaphore.Weighted // checkpoint 1, in bytes of frames
+	admission admission // checkpoint 1, in bytes of frames
 	admitNs   atomic.Int64
 	turn      atomic.Uint64 // round robin
 
@@ -85,7 +85,7 @@ func (c *Client) openPublisher(ctx context.Context) (*Publisher, error) {
 	}
 	p := &Publisher{
 		c: c, cfg: c.cfg, conns: conns,
-		admission: semaphore.NewWeighted(c.cfg.PublishInflightBytes),
+		admission: admission{budget: semaphore.NewWeighted(c.cfg.PublishInflightBytes)},
 		gate:      gate{idle: make(chan struct{})},
 		closing:   make(chan struct{}),
 		refused:   map[string]uint64{},
@@ -143,7 +143,7 @@ func (p *Publisher) Publish(ctx context.Context, scope wire.Scope, payloads [][]
 	a.frame.b = e.append(a.frame.b, a.id)
 	if err := w.enqueue(ctx, a); err != nil {
 		putBuffer(a.frame)
-		p.admission.Release(a.weight)
+		p.admission.release(a.weight)
 		return nil, err
 	}
 	w.accepted.add(a)
@@ -153,14 +153,14 @@ func (p *Publisher) Publish(ctx context.Context, scope wire.Scope, payloads [][]
 
 // admit takes n bytes of the budget, at most all of it.
 func (p *Publisher) admit(ctx context.Context, n int64) error {
-	if p.admission.TryAcquire(n) {
+	if p.admission.tryAcquire(n) {
 		return nil
 	}
 	start := time.Now()
 	defer func() { p.admitNs.Add(int64(time.Since(start))) }()
 	// Close does not interrupt this wait: what holds the budget is being written or is answered,
 	// or fails when Close's context ends, and each of these gives bytes back.
-	return p.admission.Acquire(ctx, n)
+	return p.admission.acquire(ctx, n)
 }
 
 // pick returns the worker for a batch.

@@ -32,6 +32,11 @@ type PublisherStats struct {
 	BlockedQueueNs     int64 `json:"blocked_queue_ns"`
 	BlockedWriteNs     int64 `json:"blocked_write_ns"`
 
+	// AdmittedHighWaterBytes is the most that was held against PublishInflightBytes, QueueHighWater
+	// the most batches that waited for one worker.
+	AdmittedHighWaterBytes int64 `json:"admitted_high_water_bytes"`
+	QueueHighWater         int   `json:"queue_high_water"`
+
 	// WriterWakeups are the writers' (items are batches, bytes are of frames), AckWakeups the ack
 	// readers' (items are acks).
 	WriterWakeups Wakeups `json:"writer_wakeups"`
@@ -52,8 +57,8 @@ type ConnStreams struct {
 // Stats returns the totals. It may be called at any time, also after Close.
 func (p *Publisher) Stats() PublisherStats {
 	s := PublisherStats{
-		BlockedAdmissionNs: p.admitNs.Load(),
-		Workers:            len(p.workers),
+		BlockedAdmissionNs: p.admitNs.Load(), AdmittedHighWaterBytes: p.admission.high.Load(),
+		Workers: len(p.workers),
 	}
 	for _, c := range p.conns {
 		s.QUICStreamsUsed = append(s.QUICStreamsUsed, ConnStreams{ConnID: c.ID()})
@@ -70,6 +75,7 @@ func (p *Publisher) Stats() PublisherStats {
 		s.AckedBatches += w.acked.batches.Load()
 		s.Acked += w.acked.messages.Load()
 		s.BlockedQueueNs += w.queueNs.Load()
+		s.QueueHighWater = max(s.QueueHighWater, int(w.queueHigh.Load()))
 		s.BlockedWriteNs += w.writeNs.Load()
 		s.WriterWakeups.add(w.writes.snapshot())
 		s.AckWakeups.add(w.acks.snapshot())

@@ -60,6 +60,7 @@ type worker struct {
 	writeCalls   atomic.Uint64
 	writeNs      atomic.Int64
 	queueNs      atomic.Int64
+	queueHigh    atomic.Int64 // most batches that waited
 	accepted     count
 	payload      atomic.Uint64 // accepted payload bytes
 	wireBytes    atomic.Uint64 // frame bytes written
@@ -228,7 +229,7 @@ func (w *worker) write(frames []byte) {
 		putBuffer(a.frame)
 		a.frame = nil
 		if !a.acked {
-			w.p.admission.Release(a.weight)
+			w.p.admission.release(a.weight)
 			a.resolve(nil, now)
 		}
 	}
@@ -239,7 +240,7 @@ func (w *worker) release(a *Ack) {
 	putBuffer(a.frame)
 	a.frame = nil
 	if !a.acked {
-		w.p.admission.Release(a.weight)
+		w.p.admission.release(a.weight)
 	}
 }
 
@@ -250,7 +251,7 @@ func (w *worker) failAll(batches []*Ack, err *WorkerError) {
 		if !a.marker {
 			putBuffer(a.frame)
 			a.frame = nil
-			w.p.admission.Release(a.weight)
+			w.p.admission.release(a.weight)
 			w.p.countFailed(a, err)
 		}
 		a.resolve(err, now)
@@ -289,7 +290,7 @@ func (w *worker) fail(cause FailCause, err error) {
 	now := time.Now()
 	for _, a := range waiting {
 		if !a.marker {
-			w.p.admission.Release(a.weight)
+			w.p.admission.release(a.weight)
 			w.p.countFailed(a, we)
 		}
 		a.resolve(we, now)
@@ -338,9 +339,11 @@ func (w *worker) failed() error {
 func (w *worker) enqueue(ctx context.Context, a *Ack) error {
 	select {
 	case w.queue <- a:
+		raise(&w.queueHigh, int64(len(w.queue)))
 		return nil
 	default:
 	}
+	raise(&w.queueHigh, int64(cap(w.queue)))
 	start := time.Now()
 	defer func() { w.queueNs.Add(int64(time.Since(start))) }()
 	select {

@@ -86,6 +86,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.Var(&o.clientSet, "client-set", "setting of the clients, key=value; repeatable")
 	f.Var(&o.transpSet, "transport-set", "setting of the transport at both ends, key=value; repeatable")
 
+	overloadFlags(f, c)
+
 	z := &o.sizes
 	f.Var(&o.total, "total", "messages to measure over all publishers; auto: what the size rule needs")
 	f.DurationVar(&z.Duration, "duration", 0, "end the measure phase by time (10s, 1m); the first of --total and --duration to come wins")
@@ -160,6 +162,9 @@ func parseFlags(args, environ []string) (*options, error) {
 		}
 	}
 	if err := o.readRepeat(environ); err != nil {
+		return nil, err
+	}
+	if err := o.checkOverload(); err != nil {
 		return nil, err
 	}
 	if err := o.readAgainst(); err != nil {

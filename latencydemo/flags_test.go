@@ -87,6 +87,18 @@ func flagRows(t *testing.T) []flagRow {
 		{"policy", "production", nil, true, func(g *given) { g.Case.Policy = workload.PolicyProduction }},
 		{"topology", "split", nil, true, func(g *given) { g.Case.Topology = workload.TopologySplit }},
 		{"profile", "high_memory", nil, true, func(g *given) { g.Case.Profile = "high_memory" }},
+		{"burst", "400", nil, true, func(g *given) { g.Case.Burst = 400 }},
+		{"payload-mix", "100:95%,1MiB:5%", nil, true, func(g *given) {
+			g.Case.PayloadMix = workload.PayloadMix{{Bytes: 100, Percent: 95}, {Bytes: 1 << 20, Percent: 5}}
+		}},
+		{"tenants", "a:20000,b:2000", nil, true, func(g *given) { g.Case.Tenants = workload.Tenants{{Name: "a", Rate: 20000}, {Name: "b", Rate: 2000}} }},
+		{"stall", "0.3:1s:5s", nil, true, func(g *given) {
+			g.Case.Stall = workload.Stalls{{Which: workload.Which{Index: 3}, At: time.Second, For: 5 * time.Second}}
+		}},
+		{"slow", "*:20MB", nil, true, func(g *given) {
+			g.Case.Slow = workload.Slows{{Which: workload.Which{Stream: workload.Every, Index: workload.Every}, BytesPerSec: 20e6}}
+		}},
+		{"overload", "true", nil, true, func(g *given) { g.Case.Overload = true }},
 		{"broker-set", "log_capacity=9", nil, true, func(g *given) { g.Case.BrokerSet = map[string]string{"log_capacity": "9"} }},
 		{"client-set", "ack_timeout_ms=9", nil, true, func(g *given) { g.Case.ClientSet = map[string]string{"ack_timeout_ms": "9"} }},
 		{"transport-set", "packet_size=1300", nil, true, func(g *given) { g.Case.TransportSet = map[string]string{"packet_size": "1300"} }},
@@ -190,7 +202,8 @@ func written(f *pflag.FlagSet) []string {
 // factor that no flag sets.
 func TestEveryFactorIsAFlag(t *testing.T) {
 	table := strings.Fields(`transport payload batch fanout load rate arrival acks inflight publishers streams pub-conns
-		pub-streams-per-conn sharding sub-conns encoding policy topology profile broker-set client-set transport-set`)
+		pub-streams-per-conn sharding sub-conns encoding policy topology profile burst payload-mix tenants stall slow overload
+		broker-set client-set transport-set`)
 	var factors, flags []string
 	c := reflect.TypeFor[workload.Case]()
 	for i := range c.NumField() {

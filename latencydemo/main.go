@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -113,6 +114,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err)
 	}
 	defer release()
+	if slices.Contains(plan.Warnings, trial.NotLossless) && !o.isRunner() {
+		fmt.Fprintf(stderr, "latencydemo: warning: %s\n", trial.NotLossless) // before anything is measured
+	}
 	if held != nil {
 		return held.run(ctx)
 	}

@@ -19,6 +19,8 @@ func printSummary(w io.Writer, r *runrecord.Record) error {
 		s.latency()
 		s.rates()
 		s.ledger()
+		s.tenants()
+		s.checkpoints()
 	}
 	s.busiest()
 	s.cost()
@@ -179,9 +181,10 @@ func (s *summary) ledger() {
 	s.line("flow", "%s", strings.Join(stations, " -> "))
 	text := fmt.Sprintf("expected %d = delivered %d + lost %d", c.Expected, c.Delivered, c.Lost)
 	if c.Lost != 0 || c.Unaccounted != 0 {
-		text += fmt.Sprintf(" (dropped: subscriber queue %s, client %s; discarded on close %s; unaccounted %d)", known(c.Dropped.Subscriber), known(c.Dropped.Client), known(c.DiscardedOnClose), c.Unaccounted)
+		text += fmt.Sprintf(" (dropped: ingress %s, subscriber queue %s, writer %s, client %s; discarded on close %s; unaccounted %d)", known(c.Dropped.Ingress), known(c.Dropped.Subscriber), known(c.Dropped.Writer), known(c.Dropped.Client), known(c.DiscardedOnClose), c.Unaccounted)
 	}
 	s.line("ledger", "%s", text)
+	s.through()
 	var odd []string
 	for _, o := range []struct {
 		name string
@@ -283,7 +286,7 @@ func (s *summary) cost() {
 	s.line("cost", "CPU %s%s", strings.Join(parts, "   "), busy)
 	if n := s.r.Counts.Delivered; n > 0 {
 		per := fmt.Sprintf("%.1f us CPU and %.2f context switches a delivery", float64(total)/1e3/float64(n), float64(switches)/float64(n))
-		if bytes := float64(n) * float64(s.r.Case.MessageBytes()); s.r.Case.Throughput() {
+		if bytes := deliveredBytes(s.r); s.r.Case.Throughput() {
 			per += fmt.Sprintf("   %.1f CPU s per GB delivered", float64(total)/1e9/(bytes/1e9))
 		}
 		s.line("", "%s", per)

@@ -105,8 +105,9 @@ func TestLintSees(t *testing.T) {
 	}{
 		{"two settings that differ", "factors: {broker.log_capacity: [8, 9]}", ""},
 		{"a profile and its settings", "factors: {profile: [balanced, high_memory]}", ""},
-		{"a profile whose every key is set over it", "factors: {profile: [balanced, high_memory]}\n    base: {broker.subscriber_queue_capacity: 9, broker.subscriber_queue_max_bytes: 9MiB, transport.conn_recv_window: 9MiB, transport.stream_recv_window: 9MiB}", "profile has no effect: balanced and high_memory"},
+		{"a profile whose every key is set over it", "factors: {profile: [balanced, high_memory]}\n    base: {broker.pub_conn_inflight_bytes: 9MiB, broker.pub_inflight_bytes: 9MiB, broker.subscriber_queue_capacity: 9, broker.subscriber_queue_max_bytes: 9MiB, broker.subscriber_queue_max_bytes_total: 9MiB, broker.subscriber_egress_max_bytes: 9MiB, transport.conn_recv_window: 9MiB, transport.stream_recv_window: 9MiB}", "profile has no effect: balanced and high_memory"},
 		{"a setting that the trial decides", "factors: {client.publish_conn_pool: [1, 2]}", "--pub-conns"},
+		{"stalls that differ", "factors: {stall: ['0:1s:5s', '0.0:1s:6s']}", ""},
 		{"a frame that cannot be", "factors: {broker.event_batch_max_events: [128, 256]}", "never reached"},
 	} {
 		g, err := presets.ParseGrid("g.yml", []byte("why: w\nblocks:\n  - "+tt.block))

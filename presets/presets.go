@@ -31,7 +31,7 @@ const GateName = "presets/gate.yml"
 // Gate returns the text of the built-in gate, which package gate reads.
 func Gate() []byte { return slices.Clone(gateYAML) }
 
-//go:embed ceiling.yml ci-latency.yml ci-throughput.yml fast.yml latency-matrix.yml quick.yml
+//go:embed ceiling.yml ci-latency.yml ci-throughput.yml fast.yml latency-matrix.yml overload.yml quick.yml
 var gridFiles embed.FS
 
 // Profile is a named set of settings: key to value, as on the command line.

@@ -107,6 +107,7 @@ func TestGrids(t *testing.T) {
 		{"ceiling", 13, 5, 10 * time.Minute},
 		{"ci-latency", 2, 5, time.Minute},
 		{"ci-throughput", 2, 5, 2 * time.Minute},
+		{"overload", 20, 3, 20 * time.Minute},
 	} {
 		g := grid(t, tt.name)
 		if len(g.Cells) != tt.cells || g.Trials != tt.trials {
@@ -116,7 +117,7 @@ func TestGrids(t *testing.T) {
 			t.Errorf("%s: planned for %v, want at most %v", tt.name, d, tt.limit)
 		}
 		for _, c := range g.Cells {
-			if c.Case.Profile != workload.DefaultProfile || c.Case.Policy != workload.PolicyLossless {
+			if lab := tt.name == "overload"; c.Case.Overload != lab || !lab && c.Case.Policy != workload.PolicyLossless || c.Case.Profile != workload.DefaultProfile {
 				t.Errorf("%s: cell %s: profile %s, policy %s", tt.name, c.Name, c.Case.Profile, c.Case.Policy)
 			}
 			if c.Why == "" {
@@ -124,8 +125,8 @@ func TestGrids(t *testing.T) {
 			}
 		}
 	}
-	if n := len(presets.GridNames()); n != 6 {
-		t.Errorf("%d grids, 6 are tested", n)
+	if n := len(presets.GridNames()); n != 7 {
+		t.Errorf("%d grids, 7 are tested", n)
 	}
 
 	g := grid(t, "latency-matrix")
@@ -149,6 +150,14 @@ func TestUnknownNames(t *testing.T) {
 	}
 	if _, err := presets.ParseGrid("g.yml", []byte("why: w\nblocks:\n  - base: {profile: balancd}")); err == nil || !strings.Contains(err.Error(), "g.yml:3") || !strings.Contains(err.Error(), "nearest: balanced") {
 		t.Errorf("a typo in a profile = %v", err)
+	}
+}
+
+// With a mix the payload is its mean: a grid that varies it varies nothing, and is told so.
+func TestMixDecidesThePayload(t *testing.T) {
+	_, err := presets.ParseGrid("g.yml", []byte("why: w\nblocks:\n  - base: {payload_mix: '100:50%,200:50%'}\n    factors: {payload: [64, 128]}"))
+	if err == nil || !strings.Contains(err.Error(), "occurs twice") {
+		t.Errorf("two payloads with one mix = %v", err)
 	}
 }
 

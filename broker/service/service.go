@@ -163,6 +163,9 @@ func (s *Service) warnings() []string {
 	if len(s.opts.Broker.Streams) == 0 && len(s.opts.Broker.Caches) == 0 {
 		w = append(w, "no stream and no cache is registered: there is nothing to publish to (set streams)")
 	}
+	if AlmostLossless(s.opts.Broker) {
+		w = append(w, NotLossless)
+	}
 	return w
 }
 

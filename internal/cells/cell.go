@@ -81,6 +81,8 @@ type Trial struct {
 	DeliveredBytesPerSec, DeliveredMsgsPerSec float64
 	P50Ns, P99Ns                              float64 // EndToEnd
 	CPUSecondsPerGB                           float64
+	// DroppedShare is what was dropped of the deliveries expected, at: ingress, subscriber queue, writer, client.
+	DroppedShare [4]float64
 }
 
 // Outcome is how a trial ended.

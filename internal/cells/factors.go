@@ -55,7 +55,7 @@ func caseFactors(cells []Cell) []factor {
 		{name: "pub_conns", head: "conns", usual: "1", of: count(func(c *runrecord.Case) int { return c.PubConns })},
 		{name: "pub_streams_per_conn", head: "q/conn", usual: "1", of: count(func(c *runrecord.Case) int { return c.PubStreamsPerConn })},
 		{name: "sub_conns", usual: "each", of: text(func(c *runrecord.Case) string {
-			if c.SubConns == c.Subscribers() {
+			if c.SubConns == c.Fanout*c.Streams {
 				return "each"
 			}
 			return strconv.Itoa(c.SubConns)
@@ -66,6 +66,9 @@ func caseFactors(cells []Cell) []factor {
 		{name: "topology", usual: workload.TopologyProcesses.String(), of: text(func(c *runrecord.Case) string { return c.Topology.String() })},
 		{name: "profile", usual: workload.DefaultProfile, of: text(func(c *runrecord.Case) string { return c.Profile })},
 		{name: "send_window", usual: strconv.Itoa(workload.DefaultSendWindow), of: text(func(c *runrecord.Case) string { return strconv.FormatInt(c.SendWindow, 10) })},
+	}
+	for i, f := range (workload.Case{}).Lab() {
+		factors = append(factors, factor{name: f.Name, usual: "-", of: text(func(c *runrecord.Case) string { return orDash(c.Lab()[i].Level) })})
 	}
 	for _, set := range []struct {
 		prefix string

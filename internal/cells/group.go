@@ -206,7 +206,7 @@ func (g *Grouper) trial(r *runrecord.Record) Trial {
 	t := Trial{
 		RunID: r.RunID, Session: g.word(word(r.SessionID)), Trial: -1, Outcome: outcome(r), SizeGrade: workload.Grade(g.word(r.SizeGrade)),
 		DeliveredBytesPerSec: figure(r.Rates.DeliveredBytesPerSec), DeliveredMsgsPerSec: figure(r.Rates.DeliveredMsgsPerSec),
-		P50Ns: math.NaN(), P99Ns: math.NaN(), CPUSecondsPerGB: cpuPerGB(r),
+		P50Ns: math.NaN(), P99Ns: math.NaN(), CPUSecondsPerGB: cpuPerGB(r), DroppedShare: droppedShare(&r.Counts),
 	}
 	t.Valid = t.Outcome == Valid
 	if r.Trial != nil {
@@ -219,6 +219,17 @@ func (g *Grouper) trial(r *runrecord.Record) Trial {
 		t.P50Ns, t.P99Ns = nanoseconds(d.P50Ns), nanoseconds(d.P99Ns)
 	}
 	return t
+}
+
+// droppedShare is NaN where it was not counted, or nothing was expected.
+func droppedShare(c *runrecord.Counts) (share [4]float64) {
+	for i, n := range []*int64{c.Dropped.Ingress, c.Dropped.Subscriber, c.Dropped.Writer, c.Dropped.Client} {
+		share[i] = math.NaN()
+		if n != nil && c.Expected > 0 {
+			share[i] = float64(*n) / float64(c.Expected)
+		}
+	}
+	return share
 }
 
 func outcome(r *runrecord.Record) Outcome {

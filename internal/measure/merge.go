@@ -109,6 +109,7 @@ func (r Rates) Disagreement() string {
 type Interval struct {
 	AtNs           int64  `json:"at_ns"` // its end, since the first measured publish
 	Published      uint64 `json:"published"`
+	PublishedBytes uint64 `json:"published_bytes"`
 	Delivered      uint64 `json:"delivered"`
 	DeliveredBytes uint64 `json:"delivered_bytes"`
 	// EndToEnd of what was delivered in it, to 1.6 %; null with fewer than 10 samples beyond.
@@ -158,7 +159,7 @@ func (m *Merged) addSender(s SenderResult) error {
 	for cause, n := range s.Failed {
 		m.Failed[cause] += n
 	}
-	m.Rates.RunBytes += s.Published * uint64(max(s.PayloadLen, 0))
+	m.Rates.RunBytes += s.PublishedBytes
 	if s.FirstAt != 0 && (m.Window.FirstPublishAt == 0 || s.FirstAt < m.Window.FirstPublishAt) {
 		m.Window.FirstPublishAt = s.FirstAt
 	}
@@ -234,12 +235,13 @@ func (m *Merged) Series(limit int) []Interval {
 		bins := latencyBins{}
 		for j := i; j < end; j++ {
 			iv.Published += t.published[j]
+			iv.PublishedBytes += t.sent[j]
 			iv.Delivered += t.delivered[j]
+			iv.DeliveredBytes += t.bytes[j]
 			for bin, c := range t.bins[j] {
 				bins[bin] += c
 			}
 		}
-		iv.DeliveredBytes = iv.Delivered * t.payloadLen
 		iv.P50Ns, iv.P99Ns = bins.perMille(500), bins.perMille(990)
 		out = append(out, iv)
 	}

@@ -18,10 +18,14 @@ type ReceiverConfig struct {
 	// OrderPromised is whether a publisher's messages must arrive in order. It changes what a
 	// reordered message means, not how it is counted.
 	OrderPromised bool
-	// PayloadLen is the length of every message in bytes; 0 means StampLen, 1 to 31 are refused.
+	// PayloadLen is the length of every message in bytes, the mean where they differ; 0 means
+	// StampLen, 1 to 31 are refused.
 	PayloadLen int
 	// Filler is what must stand behind the stamps. If nil, lengths alone are checked.
 	Filler *Filler
+	// Mixed are the fillers of messages of several lengths, one of each. If not empty, a message
+	// must be as one of them, and Filler nil.
+	Mixed []*Filler
 	// IntervalNs is the length of an interval of the series. If zero, it is 100 ms.
 	IntervalNs int64
 }
@@ -35,7 +39,8 @@ type Receiver struct {
 
 	warmupAll  uint64
 	delivered  uint64
-	missing    int64 // skipped and not come since, over all publishers
+	bytes      uint64 // of payload, of delivered
+	missing    int64  // skipped and not come since, over all publishers
 	foreign    uint64
 	corrupt    uint64
 	lateWarmup uint64
@@ -49,8 +54,9 @@ type Receiver struct {
 
 	markAt atomic.Int64
 
-	progressWarmup, progressMeasured, progressLast atomic.Int64
-	progressHeads                                  []atomic.Uint64 // by publisher
+	progressWarmup, progressMeasured, progressBytes, progressLast atomic.Int64
+
+	progressHeads []atomic.Uint64 // by publisher
 }
 
 // NewReceiver returns a Receiver that has got nothing yet.
@@ -64,6 +70,9 @@ func NewReceiver(cfg ReceiverConfig) (*Receiver, error) {
 	}
 	if cfg.Filler != nil && cfg.Filler.Len() != cfg.PayloadLen {
 		return nil, fmt.Errorf("filler of %d bytes for payloads of %d", cfg.Filler.Len(), cfg.PayloadLen)
+	}
+	if cfg.Filler != nil && len(cfg.Mixed) > 0 {
+		return nil, errors.New("a filler for one length, and fillers for several")
 	}
 	return &Receiver{
 		cfg:     cfg,
@@ -105,6 +114,7 @@ func (r *Receiver) progress() {
 	}
 	if n := int64(r.delivered); r.progressMeasured.Load() != n {
 		r.progressMeasured.Store(n)
+		r.progressBytes.Store(int64(r.bytes))
 	}
 	if r.progressLast.Load() != r.seenAt {
 		r.progressLast.Store(r.seenAt)
@@ -126,6 +136,19 @@ func (r *Receiver) Heads() []int64 {
 	return heads
 }
 
+// whole reports whether a payload has the length and the filler that one of this run has.
+func (r *Receiver) whole(payload []byte) bool {
+	if len(r.cfg.Mixed) == 0 {
+		return len(payload) == r.cfg.PayloadLen && (r.cfg.Filler == nil || r.cfg.Filler.Check(payload))
+	}
+	for _, f := range r.cfg.Mixed {
+		if len(payload) == f.Len() {
+			return f.Check(payload)
+		}
+	}
+	return false
+}
+
 func (r *Receiver) record(payload []byte, now int64) {
 	s, err := ParseStamp(payload)
 	if errors.Is(err, ErrStampShort) {
@@ -136,7 +159,7 @@ func (r *Receiver) record(payload []byte, now int64) {
 		r.foreign++
 		return
 	}
-	if err != nil || len(payload) != r.cfg.PayloadLen || r.cfg.Filler != nil && !r.cfg.Filler.Check(payload) {
+	if err != nil || !r.whole(payload) {
 		r.corrupt++
 		return
 	}
@@ -164,19 +187,19 @@ func (r *Receiver) record(payload []byte, now int64) {
 		r.firstAt = now
 	}
 	r.delivered++
+	r.bytes += uint64(len(payload))
 	r.lastAt = now
 	r.endToEnd.Record(now - s.Intended)
 	r.network.Record(now - s.Sent)
-	r.series.record(now, now-s.Intended, r.missing)
+	r.series.record(now, now-s.Intended, r.missing, uint64(len(payload)))
 }
 
 // Progress returns what arrived so far: Warmup messages, and measured ones once each.
 func (r *Receiver) Progress() Progress {
-	measured := r.progressMeasured.Load()
 	return Progress{
 		Warmup:   r.progressWarmup.Load(),
-		Measured: measured,
-		Bytes:    measured * int64(r.cfg.PayloadLen),
+		Measured: r.progressMeasured.Load(),
+		Bytes:    r.progressBytes.Load(),
 		LastAt:   r.progressLast.Load(),
 	}
 }
@@ -236,7 +259,7 @@ func (r *Receiver) Result() ReceiverResult {
 		IntervalNs:        r.cfg.IntervalNs,
 		MarkAt:            r.markAt.Load(),
 		Delivered:         r.delivered,
-		DeliveredBytes:    r.delivered * uint64(r.cfg.PayloadLen),
+		DeliveredBytes:    r.bytes,
 		Foreign:           r.foreign,
 		Corrupt:           r.corrupt,
 		Warmup:            r.warmupAll,

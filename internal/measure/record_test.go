@@ -75,6 +75,7 @@ func TestConfigsAreChecked(t *testing.T) {
 	for _, c := range []measure.ReceiverConfig{
 		{Publishers: 0}, {Publishers: 65_537}, {Publishers: 1, PayloadLen: 31}, {Publishers: 1, IntervalNs: -1},
 		{Publishers: 1, PayloadLen: 64, Filler: measure.NewFiller(1, 65)},
+		{Publishers: 1, PayloadLen: 64, Filler: measure.NewFiller(1, 64), Mixed: []*measure.Filler{measure.NewFiller(1, 65)}},
 	} {
 		if _, err := measure.NewReceiver(c); err == nil {
 			t.Errorf("NewReceiver(%+v) succeeds", c)

@@ -18,7 +18,8 @@ type SenderConfig struct {
 	Tag       uint32 // of the run
 	Publisher uint16 // its index; publishers of one run differ
 	Streams   int    // streams of the run, 1 to 65,536; it may publish to each of them
-	// PayloadLen is the length of every message in bytes; 0 means StampLen, 1 to 31 are refused.
+	// PayloadLen is the length of a message in bytes, the mean where they differ; 0 means StampLen, 1
+	// to 31 are refused. What is counted is what messages really have.
 	PayloadLen int
 	// IntervalNs is the length of an interval of the series. If zero, it is 100 ms. All senders
 	// and receivers of a run need the same.
@@ -37,6 +38,9 @@ type Sender struct {
 	unsent    [2][]rangeList
 	unsentWhy map[string]uint64
 	published uint64 // measure, accepted by the client
+	bytes     int64  // of payload, of published
+	unsentLen int64  // of payload, of what was stamped in the measure phase and not accepted
+	stamped   int64  // of payload, in the measure phase
 	firstAt   int64
 	lastAt    int64
 	delay     *Histogram
@@ -47,9 +51,10 @@ type Sender struct {
 	failed     [2][]rangeList
 	refusedWhy map[string]uint64
 	failedWhy  map[string]uint64
+	excluded   int64 // of payload, refused or failed in the measure phase
 	rtt        *Histogram
 
-	progressWarmup, progressMeasured, progressLast atomic.Int64
+	progressWarmup, progressMeasured, progressBytes, progressLast atomic.Int64
 }
 
 // Batch identifies the messages of one publish call.
@@ -58,6 +63,7 @@ type Batch struct {
 	Stream   uint16
 	FirstSeq uint64
 	Count    int
+	Bytes    int64 // of payload
 	Intended int64
 	Sent     int64
 }
@@ -124,7 +130,7 @@ func (s *Sender) Mark(now int64) {
 }
 
 // Stamp numbers payloads and writes their stamps; the bytes behind the stamps stay as they are
-// (see Filler.Fill, once per reused buffer). Each payload must have the configured length. All
+// (see Filler.Fill, once per reused buffer). All
 // messages of a batch share one intended and one sent time. Payloads of a stream that is out of
 // range are left alone, and the Batch is empty.
 func (s *Sender) Stamp(stream uint16, payloads [][]byte, intended, sent int64) Batch {
@@ -152,8 +158,12 @@ func (s *Sender) Stamp(stream uint16, payloads [][]byte, intended, sent int64) B
 	for _, p := range payloads {
 		stamp.Put(p)
 		stamp.Seq++
+		b.Bytes += int64(len(p))
 	}
 	*next = stamp.Seq
+	if s.phase == PhaseMeasure {
+		s.stamped += b.Bytes
+	}
 	return b
 }
 
@@ -173,15 +183,17 @@ func (s *Sender) Published(b Batch, now int64) {
 	s.published += uint64(b.Count)
 	s.lastAt = now
 	s.delay.RecordN(b.Sent-b.Intended, int64(b.Count))
-	s.series.record(now, b.Stream, uint64(b.Count))
+	s.bytes += b.Bytes
+	s.series.record(now, b.Stream, uint64(b.Count), uint64(b.Bytes))
 	s.progressMeasured.Store(int64(s.published))
+	s.progressBytes.Store(s.bytes)
 	s.progressLast.Store(now)
 }
 
 // Unsent says that the client did not accept b: its Publish returned an error. The messages are
 // failed, and not expected anywhere.
 func (s *Sender) Unsent(b Batch, cause string) {
-	s.exclude(b, cause, &s.unsent, s.unsentWhy)
+	s.exclude(b, cause, &s.unsent, s.unsentWhy, &s.unsentLen)
 }
 
 // Acked says that the positive ack of b arrived at now. One ack is one sample of AckRTT, whatever
@@ -194,22 +206,23 @@ func (s *Sender) Acked(b Batch, now int64) {
 
 // Refused says that b was answered with a negative ack: the messages are not expected anywhere.
 func (s *Sender) Refused(b Batch, cause string) {
-	s.exclude(b, cause, &s.refused, s.refusedWhy)
+	s.exclude(b, cause, &s.refused, s.refusedWhy, &s.excluded)
 }
 
 // Failed says that b, accepted before, was given up by the client (write error, ack timeout): the
 // messages are not expected anywhere. If they arrive all the same, the ledger says so.
 func (s *Sender) Failed(b Batch, cause string) {
-	s.exclude(b, cause, &s.failed, s.failedWhy)
+	s.exclude(b, cause, &s.failed, s.failedWhy, &s.excluded)
 }
 
-func (s *Sender) exclude(b Batch, cause string, lists *[2][]rangeList, why map[string]uint64) {
+func (s *Sender) exclude(b Batch, cause string, lists *[2][]rangeList, why map[string]uint64, bytes *int64) {
 	if b.Count <= 0 || int(b.Stream) >= s.cfg.Streams || b.Phase != PhaseWarmup && b.Phase != PhaseMeasure {
 		return
 	}
 	lists[b.Phase-PhaseWarmup][b.Stream].add(b.seqs())
 	if b.Phase == PhaseMeasure {
 		addCause(why, cause, uint64(b.Count))
+		*bytes += b.Bytes
 	}
 }
 
@@ -222,11 +235,10 @@ func addCause(why map[string]uint64, cause string, n uint64) {
 
 // Progress returns what was published so far. Failures that were counted later stay in it.
 func (s *Sender) Progress() Progress {
-	measured := s.progressMeasured.Load()
 	return Progress{
 		Warmup:   s.progressWarmup.Load(),
-		Measured: measured,
-		Bytes:    measured * int64(s.cfg.PayloadLen),
+		Measured: s.progressMeasured.Load(),
+		Bytes:    s.progressBytes.Load(),
 		LastAt:   s.progressLast.Load(),
 	}
 }
@@ -258,6 +270,8 @@ type SenderResult struct {
 	Refused   map[string]uint64 `json:"refused"` // negative acks, messages by cause
 	Failed    map[string]uint64 `json:"failed"`  // send errors, messages by cause
 	Warmup    uint64            `json:"warmup"`  // offered in the warm-up, less refused and failed
+	// PublishedBytes of payload, as messages really had it.
+	PublishedBytes uint64 `json:"published_bytes"`
 
 	// FirstAt is the sent time of the first measured message, LastAt the time at which the client
 	// had accepted the last; both 0 if there was none.
@@ -302,6 +316,8 @@ func (s *Sender) Result() SenderResult {
 		PublishDelay: s.delay,
 		AckRTT:       s.rtt,
 		Series:       s.series.packed,
+
+		PublishedBytes: uint64(max(0, s.stamped-s.unsentLen-s.excluded)),
 	}
 	for cause, n := range s.unsentWhy {
 		addCause(r.Failed, cause, n)

@@ -49,11 +49,12 @@ func (g *grid) header() {
 }
 
 // receiverSeries counts one subscriber's deliveries per interval. Packed, an interval is
-// uvarints: number (minus the one before), messages, change of skipped (zigzag), buckets, and per
-// bucket its number (minus the one before) and count.
+// uvarints: number (minus the one before), messages, bytes, change of skipped (zigzag), buckets,
+// and per bucket its number (minus the one before) and count.
 type receiverSeries struct {
 	grid
 	messages    uint64
+	bytes       uint64
 	skipped     int64
 	skippedThen int64
 	low, high   int // buckets hit
@@ -66,12 +67,13 @@ func newReceiverSeries(length int64) *receiverSeries {
 	return s
 }
 
-// record counts one delivery; skipped is the number of messages missing by now.
-func (s *receiverSeries) record(now, latency, skipped int64) {
+// record counts one delivery of so many bytes; skipped is the number of messages missing by now.
+func (s *receiverSeries) record(now, latency, skipped int64, bytes uint64) {
 	if s.due(now) {
 		s.advance(now)
 	}
 	s.messages++
+	s.bytes += bytes
 	s.skipped = skipped
 	bin := binOf(latency)
 	s.bins[bin]++
@@ -94,6 +96,7 @@ func (s *receiverSeries) flush() {
 	}
 	s.header()
 	s.packed = binary.AppendUvarint(s.packed, s.messages)
+	s.packed = binary.AppendUvarint(s.packed, s.bytes)
 	s.packed = binary.AppendVarint(s.packed, s.skipped-s.skippedThen)
 	s.skippedThen = s.skipped
 	used := 0
@@ -113,38 +116,43 @@ func (s *receiverSeries) flush() {
 		prev = bin
 		s.bins[bin] = 0
 	}
-	s.messages = 0
+	s.messages, s.bytes = 0, 0
 	s.low, s.high = binCount, -1
 }
 
-// senderSeries counts one publisher's messages per interval and stream. Packed, an interval is
-// uvarints: number (minus the one before), streams, and per stream its number (minus the one
-// before) and messages.
+// senderSeries counts one publisher's messages and bytes per interval and stream. Packed, an
+// interval is uvarints: number (minus the one before), streams, and per stream its number (minus
+// the one before), messages and bytes.
 type senderSeries struct {
 	grid
-	byStream []uint64
+	byStream []sent
 	touched  []uint16
 }
+
+// sent is what went to one stream in one interval.
+type sent struct{ messages, bytes uint64 }
 
 func newSenderSeries(length int64, streams int) *senderSeries {
 	return &senderSeries{
 		grid:     grid{length: length, packed: make([]byte, 0, 1024)},
-		byStream: make([]uint64, streams),
+		byStream: make([]sent, streams),
 		touched:  make([]uint16, 0, streams),
 	}
 }
 
-func (s *senderSeries) record(now int64, stream uint16, messages uint64) {
+func (s *senderSeries) record(now int64, stream uint16, messages, bytes uint64) {
 	if s.due(now) {
 		if s.cells < maxIntervals {
 			s.flush()
 		}
 		s.begin(now)
 	}
-	if s.byStream[stream] == 0 && messages > 0 {
+	at := &s.byStream[stream]
+	if at.messages == 0 && messages > 0 {
 		s.touched = append(s.touched, stream)
 	}
-	s.byStream[stream] += messages
+	at.messages += messages
+	at.bytes += bytes
 }
 
 func (s *senderSeries) flush() {
@@ -157,8 +165,9 @@ func (s *senderSeries) flush() {
 	prev := uint16(0)
 	for _, stream := range s.touched {
 		s.packed = binary.AppendUvarint(s.packed, uint64(stream-prev))
-		s.packed = binary.AppendUvarint(s.packed, s.byStream[stream])
-		s.byStream[stream] = 0
+		s.packed = binary.AppendUvarint(s.packed, s.byStream[stream].messages)
+		s.packed = binary.AppendUvarint(s.packed, s.byStream[stream].bytes)
+		s.byStream[stream] = sent{}
 		prev = stream
 	}
 	s.touched = s.touched[:0]
@@ -168,6 +177,7 @@ func (s *senderSeries) flush() {
 type receiverCell struct {
 	cell     int64
 	messages uint64
+	bytes    uint64
 	skipped  int64 // in all, at the interval's end
 	bins     []binCountOf
 }
@@ -178,8 +188,8 @@ type senderCell struct {
 }
 
 type streamCount struct {
-	stream   uint16
-	messages uint64
+	stream uint16
+	sent
 }
 
 // errSeries means that packed intervals are not what flush writes.
@@ -229,7 +239,7 @@ func parseReceiverSeries(packed []byte, length int64) ([]receiverCell, error) {
 	var at, skipped int64
 	for len(v.b) > 0 {
 		at = v.nextCell(at, length)
-		c := receiverCell{cell: at, messages: v.next()}
+		c := receiverCell{cell: at, messages: v.next(), bytes: v.next()}
 		skipped += v.nextSigned()
 		c.skipped = skipped
 		used, bin := v.next(), uint64(0)
@@ -244,7 +254,7 @@ func parseReceiverSeries(packed []byte, length int64) ([]receiverCell, error) {
 			}
 			c.bins = append(c.bins, binCountOf{bin: int(bin), count: count})
 		}
-		if v.bad || c.messages > math.MaxInt64>>16 {
+		if v.bad || c.messages > math.MaxInt64>>16 || c.bytes > math.MaxInt64>>16 {
 			return nil, errSeries
 		}
 		cells = append(cells, c)
@@ -268,11 +278,11 @@ func parseSenderSeries(packed []byte, length int64) ([]senderCell, error) {
 		c := senderCell{cell: at}
 		for range streams {
 			stream += v.next()
-			messages := v.next()
-			if v.bad || stream > math.MaxUint16 || messages > math.MaxInt64>>16 {
+			n := sent{v.next(), v.next()}
+			if v.bad || stream > math.MaxUint16 || n.messages > math.MaxInt64>>16 || n.bytes > math.MaxInt64>>16 {
 				return nil, errSeries
 			}
-			c.byStream = append(c.byStream, streamCount{stream: uint16(stream), messages: messages})
+			c.byStream = append(c.byStream, streamCount{stream: uint16(stream), sent: n})
 		}
 		if v.bad {
 			return nil, errSeries

@@ -31,7 +31,7 @@ func TestSeriesIsBounded(t *testing.T) {
 	s := newReceiverSeries(10)
 	const n = maxIntervals + 500
 	for i := range int64(n) {
-		s.record(i*10, 5, 0)
+		s.record(i*10, 5, 0, 100)
 	}
 	s.flush()
 	cells, err := parseReceiverSeries(s.packed, 10)
@@ -44,7 +44,7 @@ func TestSeriesIsBounded(t *testing.T) {
 
 	p := newSenderSeries(10, 1)
 	for i := range int64(n) {
-		p.record(i*10, 0, 1)
+		p.record(i*10, 0, 1, 100)
 	}
 	p.flush()
 	sent, err := parseSenderSeries(p.packed, 10)
@@ -59,6 +59,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 	p := newSenderSeries(100, 5)
 	type cell struct {
 		got     uint64
+		bytes   uint64
 		skipped int64
 		sent    [5]uint64
 	}
@@ -72,13 +73,14 @@ func TestSeriesRoundTrip(t *testing.T) {
 			want[at/100] = c
 		}
 		if r.IntN(2) == 0 {
-			skipped := r.Int64N(50)
-			s.record(at, r.Int64N(1e9), skipped)
+			skipped, bytes := r.Int64N(50), r.Uint64N(5000)
+			s.record(at, r.Int64N(1e9), skipped, bytes)
+			c.bytes += bytes
 			c.got++
 			c.skipped = skipped
 		} else {
 			stream := uint16(r.IntN(5))
-			p.record(at, stream, 3)
+			p.record(at, stream, 3, 3*uint64(stream+1))
 			c.sent[stream] += 3
 		}
 	}
@@ -94,7 +96,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 		for _, b := range g.bins {
 			binned += b.count
 		}
-		if w == nil || g.messages != w.got || g.skipped != w.skipped || binned != w.got {
+		if w == nil || g.messages != w.got || g.bytes != w.bytes || g.skipped != w.skipped || binned != w.got {
 			t.Fatalf("interval %d: got %+v, want %+v", g.cell, g, w)
 		}
 		w.got = 0
@@ -105,7 +107,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 	}
 	for _, g := range sent {
 		for _, c := range g.byStream {
-			if want[g.cell].sent[c.stream] != c.messages {
+			if want[g.cell].sent[c.stream] != c.messages || c.bytes != c.messages*uint64(c.stream+1) {
 				t.Fatalf("interval %d: stream %d has %d", g.cell, c.stream, c.messages)
 			}
 			want[g.cell].sent[c.stream] = 0
@@ -122,8 +124,8 @@ func FuzzParseSeries(f *testing.F) {
 	s := newReceiverSeries(10)
 	p := newSenderSeries(10, 3)
 	for i := range int64(40) {
-		s.record(i*7, i*i, i%5)
-		p.record(i*7, uint16(i%3), 2)
+		s.record(i*7, i*i, i%5, uint64(i))
+		p.record(i*7, uint16(i%3), 2, 9)
 	}
 	s.flush()
 	p.flush()

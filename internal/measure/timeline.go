@@ -19,7 +19,9 @@ type timeline struct {
 	window     Window
 	payloadLen uint64
 	published  []uint64 // messages
+	sent       []uint64 // bytes of payload published
 	delivered  []uint64 // messages, all subscribers
+	bytes      []uint64 // of payload delivered, all subscribers
 	bins       []latencyBins
 	backlog    []int64 // bytes, at the interval's end
 }
@@ -80,7 +82,9 @@ func newTimeline(senders []SenderResult, receivers []ReceiverResult, w Window) (
 	n := int(span.last - span.first + 1)
 	t.first = span.first
 	t.published = make([]uint64, n)
+	t.sent = make([]uint64, n)
 	t.delivered = make([]uint64, n)
+	t.bytes = make([]uint64, n)
 	t.bins = make([]latencyBins, n)
 	t.backlog = make([]int64, n)
 	t.fill(sent, got, receivers)
@@ -102,16 +106,17 @@ func (s *cellSpan) add(cell int64) {
 
 func (t *timeline) fill(sent [][]senderCell, got [][]receiverCell, receivers []ReceiverResult) {
 	n := len(t.published)
-	byStream := map[uint16][]int64{} // published so far
+	byStream := map[uint16][]int64{} // bytes published so far
 	for _, cells := range sent {
 		for _, c := range cells {
 			i := c.cell - t.first
 			for _, s := range c.byStream {
 				t.published[i] += s.messages
+				t.sent[i] += s.bytes
 				if byStream[s.stream] == nil {
 					byStream[s.stream] = make([]int64, n)
 				}
-				byStream[s.stream][i] += int64(s.messages)
+				byStream[s.stream][i] += int64(s.bytes)
 			}
 		}
 	}
@@ -120,11 +125,12 @@ func (t *timeline) fill(sent [][]senderCell, got [][]receiverCell, receivers []R
 			p[i] += p[i-1]
 		}
 	}
-	slowest := map[uint16][]int64{} // messages behind, of the slowest subscriber of a stream
+	slowest := map[uint16][]int64{} // bytes behind, of the slowest subscriber of a stream
 	for k, cells := range got {
 		for _, c := range cells {
 			i := c.cell - t.first
 			t.delivered[i] += c.messages
+			t.bytes[i] += c.bytes
 			if t.bins[i] == nil {
 				t.bins[i] = latencyBins{}
 			}
@@ -144,13 +150,13 @@ func (t *timeline) fill(sent [][]senderCell, got [][]receiverCell, receivers []R
 	}
 	for _, behind := range slowest {
 		for i, b := range behind {
-			t.backlog[i] += b * int64(t.payloadLen)
+			t.backlog[i] += b
 		}
 	}
 }
 
-// doneWith returns, per interval, how many messages one subscriber was done with at its end: those
-// delivered, and those lost as far as it could know. Lost by then are the messages skipped then
+// doneWith returns, per interval, how many bytes one subscriber was done with at its end: those
+// delivered, and those lost as far as it could know, at the mean length of a message. Lost by then are the messages skipped then
 // that stay skipped, at most the smallest number skipped at any later time: without a promise of
 // order most of what is skipped is merely late, and must count as backlog until it comes.
 func (t *timeline) doneWith(cells []receiverCell) []int64 {
@@ -161,7 +167,7 @@ func (t *timeline) doneWith(cells []receiverCell) []int64 {
 	var delivered, skipped int64
 	for i := range n {
 		for k < len(cells) && cells[k].cell-t.first == int64(i) {
-			delivered += int64(cells[k].messages)
+			delivered += int64(cells[k].bytes)
 			skipped = cells[k].skipped
 			k++
 		}
@@ -171,7 +177,7 @@ func (t *timeline) doneWith(cells []receiverCell) []int64 {
 		if i < n-1 {
 			lost[i] = min(lost[i], lost[i+1])
 		}
-		done[i] += max(lost[i], 0)
+		done[i] += max(lost[i], 0) * int64(t.payloadLen)
 	}
 	return done
 }
@@ -180,7 +186,7 @@ func (t *timeline) doneWith(cells []receiverCell) []int64 {
 // interval is taken to have arrived evenly over it.
 func (t *timeline) bytesBetween(from, to int64) float64 {
 	sum := 0.0
-	for i, messages := range t.delivered {
+	for i, bytes := range t.bytes {
 		// The first and the last interval are as long as the window covers them.
 		start := max(t.cellStart(i), t.window.FirstPublishAt)
 		end := min(t.cellEnd(i), t.window.LastDeliveryAt)
@@ -193,7 +199,7 @@ func (t *timeline) bytesBetween(from, to int64) float64 {
 		default:
 			share = float64(max(0, min(end, to)-max(start, from))) / float64(end-start)
 		}
-		sum += share * float64(messages*t.payloadLen)
+		sum += share * float64(bytes)
 	}
 	return sum
 }

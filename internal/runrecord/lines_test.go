@@ -2,6 +2,7 @@ package runrecord_test
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"felix/internal/runrecord"
+	"felix/internal/workload"
 )
 
 // detail is what a summary leaves out.
@@ -51,6 +53,12 @@ func fill(v reflect.Value) {
 			}
 		}
 	case reflect.Slice:
+		if text, ok := listTexts[v.Type()]; ok {
+			if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+				panic(err)
+			}
+			return
+		}
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			v.SetBytes([]byte(`{"a":1}`))
 			return
@@ -77,6 +85,14 @@ func fill(v reflect.Value) {
 	case reflect.Float64:
 		v.SetFloat(1.5)
 	}
+}
+
+// listTexts are levels of the factors that are lists and have a text.
+var listTexts = map[reflect.Type]string{
+	reflect.TypeFor[workload.PayloadMix](): "100:50%,200:50%",
+	reflect.TypeFor[workload.Tenants]():    "a:1,b:2",
+	reflect.TypeFor[workload.Stalls]():     "0:1s:1s",
+	reflect.TypeFor[workload.Slows]():      "*:1MB",
 }
 
 // A summary that forgot a member would turn it into a zero, which no reader could tell from a measured one.
@@ -143,7 +159,7 @@ func TestReadSummaries(t *testing.T) {
 		{"zeros of a crash", a + "\n\x00\x00\x00\n" + a, "[1:a 3:a]", []string{`:2: skipped: invalid character '\x00'`}},
 		{"newer schema", `{"schema":"felix.run/2","case":[],"run_id":7}` + "\n" + a, "[2:a]", []string{`:1: skipped: schema "felix.run/2"`}},
 		{"newer schema, told last", `{"case":{"load":"burst"},"schema":"felix.run/2"}`, "[]", []string{`:1: skipped: schema "felix.run/2"`}},
-		{"a level that nobody knows", `{"schema":"felix.run/1","case":{"load":"burst"}}`, "[]", []string{`:1: skipped: "burst": want one of`}},
+		{"a level that nobody knows", `{"schema":"felix.run/1","case":{"load":"storm"}}`, "[]", []string{`:1: skipped: "storm": want one of`}},
 		{"schema of a wrong type", `{"schema":1}`, "[]", []string{":1: skipped: json: cannot unmarshal number"}},
 		{"not an object", "[]\n" + a, "[2:a]", []string{":1: skipped: json: cannot unmarshal array"}},
 		{"too long", a + "\n\"" + strings.Repeat("x", 9<<20) + "\"\n" + a + "\n", "[1:a 3:a]", []string{":2: skipped: longer than 8 MiB"}},

@@ -53,7 +53,8 @@ type Record struct {
 	Rates       Rates        `json:"rates"`
 	Latency     Latency      `json:"latency"`
 	Subscribers []Subscriber `json:"subscribers"`
-	IntervalNs  int64        `json:"interval_ns"` // width of an interval
+	Tenants     []Tenant     `json:"tenants,omitempty"` // of a case that has several
+	IntervalNs  int64        `json:"interval_ns"`       // width of an interval
 	Intervals   []Interval   `json:"intervals"`
 	Conns       []Conn       `json:"conns"`
 	Checkpoints []Checkpoint `json:"checkpoints"`
@@ -171,13 +172,14 @@ type Rates struct {
 	DeliveredBytesPerSec  *float64 `json:"delivered_bytes_per_sec"`
 	SteadyBytesPerSec     *float64 `json:"steady_bytes_per_sec"`
 	LastHalfBytesPerSec   *float64 `json:"last_half_bytes_per_sec"`
-	OfferedMsgsPerSec     *float64 `json:"offered_msgs_per_sec"` // asked for by an open loop
-	DrainShare            *float64 `json:"drain_share"`          // of the window, after the last publish
-	PeakBacklogBytes      int64    `json:"peak_backlog_bytes"`   // published minus delivered, slowest subscriber
-	RunBytes              int64    `json:"run_bytes"`            // published in the measure phase
-	SendWindowBytes       int64    `json:"send_window_bytes"`    // W
-	AbsorptionBytes       *int64   `json:"absorption_bytes"`     // all that the path can hold
-	DeliveredGoodputShare *float64 `json:"delivered_share"`      // delivered / expected
+	OfferedMsgsPerSec     *float64 `json:"offered_msgs_per_sec"`     // asked for by an open loop
+	DrainShare            *float64 `json:"drain_share"`              // of the window, after the last publish
+	PeakBacklogBytes      int64    `json:"peak_backlog_bytes"`       // published minus delivered, slowest subscriber
+	RunBytes              int64    `json:"run_bytes"`                // published in the measure phase
+	SendWindowBytes       int64    `json:"send_window_bytes"`        // W
+	AbsorptionBytes       *int64   `json:"absorption_bytes"`         // all that the path can hold
+	DelayBoundNs          *int64   `json:"delay_bound_ns,omitempty"` // absorption at the pace that --slow holds every subscriber to
+	DeliveredGoodputShare *float64 `json:"delivered_share"`          // delivered / expected
 	// WireBytesSent is what every end of every connection sent since the mark, in UDP payload: with two hops each message
 	// is in it twice.
 	WireBytesSent   *int64   `json:"wire_bytes_sent"`
@@ -234,6 +236,7 @@ type Interval struct {
 	Published      int64  `json:"published"`
 	Delivered      int64  `json:"delivered"`
 	DeliveredBytes int64  `json:"delivered_bytes"`
+	PublishedBytes int64  `json:"published_bytes,omitempty"`
 	P50Ns          *int64 `json:"p50_ns"`
 	P99Ns          *int64 `json:"p99_ns"`
 }
@@ -281,9 +284,33 @@ type Checkpoint struct {
 	Name      string `json:"name"`
 	Bound     string `json:"bound"`
 	Policy    string `json:"policy"`
-	HighWater *int64 `json:"high_water"`
+	HighWater *int64 `json:"high_water"` // items, of the fullest queue there was in the life of the process
 	BlockedNs *int64 `json:"blocked_ns"`
-	Dropped   *int64 `json:"dropped"`
+	Dropped   *int64 `json:"dropped"` // messages at 1-4, deliveries from 5 on
+	// The bounds of each queue as numbers; null = it has no such bound.
+	BoundItems     *int64 `json:"bound_items,omitempty"`
+	BoundBytes     *int64 `json:"bound_bytes,omitempty"`
+	HighWaterBytes *int64 `json:"high_water_bytes,omitempty"`
+	Rejected       *int64 `json:"rejected,omitempty"` // messages answered `overloaded`
+}
+
+// Tenant is one of several tenants that share the broker, over the measure phase. Expected to lost and dropped are
+// in deliveries.
+type Tenant struct {
+	Name                 string   `json:"name"`
+	RateMsgsPerSec       float64  `json:"rate_msgs_per_sec"` // asked for
+	Offered              int64    `json:"offered"`
+	Published            int64    `json:"published"`
+	Expected             int64    `json:"expected"`
+	Delivered            int64    `json:"delivered"`
+	Lost                 int64    `json:"lost"`
+	Dropped              Dropped  `json:"dropped"`
+	Unaccounted          int64    `json:"unaccounted"`
+	PublishedMsgsPerSec  *float64 `json:"published_msgs_per_sec"`
+	DeliveredMsgsPerSec  *float64 `json:"delivered_msgs_per_sec"`
+	DeliveredBytesPerSec *float64 `json:"delivered_bytes_per_sec"`
+	P50Ns                *int64   `json:"p50_ns"`
+	P99Ns                *int64   `json:"p99_ns"`
 }
 
 // Wakeup is how often a loop woke and what it found, on average.

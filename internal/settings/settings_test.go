@@ -212,7 +212,7 @@ func TestRefusals(t *testing.T) {
 		{"typo in a flag", set("log_capcity=5"), []string{"nearest: log_capacity", "did you mean"}},
 		{"typo in the environment", env("FELIX_LOG_CAPACTY=5"), []string{"environment", "nearest: FELIX_LOG_CAPACITY"}},
 		{"word that is near nothing", set("zzzzzzzz=5"), []string{`unknown setting "zzzzzzzz"`}},
-		{"key of a later version", set("ack_on_commit=true"), []string{"unknown setting"}},
+		{"key of no version", set("retain_on_commit=true"), []string{"unknown setting"}},
 		{"client key for a broker", set("publish_conn_pool=5"), []string{"client setting", "broker or transport"}},
 		{"Felix variable that cannot exist", env("FELIX_INITIAL_MTU=9000"), []string{"FELIX_INITIAL_MTU cannot exist on quic-go", "packet_size and mtu_discovery"}},
 		{"Felix thread count", env("FELIX_WORKER_THREADS=4"), []string{"use --procs / --cpus"}},

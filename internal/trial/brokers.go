@@ -13,6 +13,7 @@ import (
 	"felix/broker"
 	"felix/broker/service"
 	"felix/internal/host"
+	"felix/internal/runrecord"
 	"felix/internal/transport"
 	"felix/internal/workload"
 )
@@ -35,8 +36,11 @@ func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 		}
 		if page != nil {
 			t.externalConfig = page.Config
-			policy, _ := page.Config["broker"]["subscriber_queue_policy"].Value.(string)
-			t.Lossless = losslessOf(policy, t.Client.ClientSubQueuePolicy)
+			shed := pageConfig(page.Config["broker"])
+			t.Lossless = losslessOf(shed, t.Client.ClientSubQueuePolicy)
+			if t.Lossless == runrecord.LosslessAlmost && shed.ingressWait != nil && !*shed.ingressWait {
+				t.warn("%s", NotLossless)
+			}
 		}
 		return b, a, nil
 	}
@@ -49,6 +53,9 @@ func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 		return nil, nil, fmt.Errorf("make the broker's keys: %w", err)
 	}
 	a := &access{CAPEM: certPEM, Tenant: ownTenant, Token: creds.Tokens[ownTenant], Scopes: t.scopes()}
+	if len(t.Case.Tenants) > 0 {
+		a.Tokens = creds.Tokens
+	}
 	doc := brokerDoc{CertPEM: certPEM, KeyPEM: keyPEM, JWKS: creds.JWKS}
 	if t.BrokerTransport != t.Transport {
 		doc.ConnRecvWindow, doc.StreamRecvWindow = t.BrokerTransport.ConnRecvWindow, t.BrokerTransport.StreamRecvWindow

@@ -169,7 +169,7 @@ func (t *trial) writeBlocked(e *end) *int64 {
 			}
 		}
 		return &ns
-	case e.Final.Role == "publisher" && t.Case.PubConns == 1 && t.results.pubs.Publisher != nil:
+	case e.Final.Role == "publisher" && t.Case.PubConns*t.Case.TenantCount() == 1 && t.results.pubs.Publisher != nil:
 		ns := t.results.pubs.Publisher.BlockedWriteNs
 		return &ns
 	}

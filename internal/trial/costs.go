@@ -2,7 +2,6 @@ package trial
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"felix/broker"
@@ -104,58 +103,6 @@ func udpSince(before host.UDP) *runrecord.UDP {
 		InDatagrams: int64(*d.InDatagrams), OutDatagrams: int64(*d.OutDatagrams), InErrors: int64(*d.InErrors),
 		RcvbufErrors: int64(*d.RcvbufErrors), SndbufErrors: int64(*d.SndbufErrors),
 	}
-}
-
-// checkpoints are the bounded places that exist today: the client's two on the way in, the broker's subscriber
-// queue, the client's own queue on the way out.
-func (t *trial) checkpoints() []runrecord.Checkpoint {
-	out := []runrecord.Checkpoint{}
-	if t.Case.Probe != workload.ProbeNone {
-		return out // it has none of them
-	}
-	if p := t.results.pubs; p != nil && p.Publisher != nil {
-		s := p.Publisher
-		out = append(out,
-			runrecord.Checkpoint{Number: 1, Name: "client admission", Bound: settings.FormatSize(t.Client.PublishInflightBytes), Policy: "wait", BlockedNs: &s.BlockedAdmissionNs},
-			runrecord.Checkpoint{Number: 2, Name: "client queue", Bound: fmt.Sprintf("%d batches", t.Client.PublishQueueDepth), Policy: "wait", BlockedNs: &s.BlockedQueueNs})
-	}
-	if now := t.results.counters; now != nil {
-		for _, c := range now.Checkpoints {
-			was := checkpointOf(t.base, c.Number)
-			dropped, blocked, high := int64(c.Dropped)-int64(was.Dropped), c.BlockedNs-was.BlockedNs, c.HighWater
-			unit := "batches"
-			if c.Number == 6 {
-				unit = "frames"
-			}
-			out = append(out, runrecord.Checkpoint{
-				Number: c.Number, Name: c.Name, Bound: fmt.Sprintf("%d %s, %s", c.Bound, unit, settings.FormatSize(c.BoundBytes)), Policy: c.Policy,
-				HighWater: &high, BlockedNs: &blocked, Dropped: &dropped,
-			})
-		}
-	}
-	if subs := t.results.subs; subs != nil {
-		var n int64
-		for _, r := range subs.Receivers {
-			n += int64(r.Stats.DroppedMsgs)
-		}
-		bound := "QUIC flow control"
-		if t.Client.ClientSubQueuePolicy != "block" {
-			bound = fmt.Sprintf("%d frames", t.Client.ClientSubQueueCapacity)
-		}
-		out = append(out, runrecord.Checkpoint{Number: 7, Name: "client subscription queue", Bound: bound, Policy: t.Client.ClientSubQueuePolicy, Dropped: &n})
-	}
-	return out
-}
-
-func checkpointOf(s *broker.Stats, number int) broker.Checkpoint {
-	if s != nil {
-		for _, c := range s.Checkpoints {
-			if c.Number == number {
-				return c
-			}
-		}
-	}
-	return broker.Checkpoint{}
 }
 
 func (t *trial) wakeups() []runrecord.Wakeup {

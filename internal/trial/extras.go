@@ -104,6 +104,7 @@ func joinIntervals(r *runrecord.Record) {
 			next := r.Intervals[i+1]
 			iv.AtNs = next.AtNs
 			iv.Published += next.Published
+			iv.PublishedBytes += next.PublishedBytes
 			iv.Delivered += next.Delivered
 			iv.DeliveredBytes += next.DeliveredBytes
 			iv.P50Ns, iv.P99Ns = nil, nil

@@ -27,8 +27,8 @@ type generator struct {
 	seed    uint64
 	canary  Canary
 
-	payloads [][]byte // reused: Publish encodes before it returns
-	pending  fifo     // publishes whose outcome is not known yet
+	payloads [][][]byte // of each part of the mix; reused: Publish encodes before it returns
+	pending  fifo       // publishes whose outcome is not known yet
 
 	stop atomic.Bool // ends the phase after the batch in hand
 }
@@ -44,7 +44,7 @@ func (l limit) reached(n, now int64) bool {
 	return n >= l.total || now >= l.deadline && n >= l.min
 }
 
-func newGenerator(c *workload.Case, index int, pub publisher, clock *measure.Clock, sender *measure.Sender, filler *measure.Filler, seed uint64) *generator {
+func newGenerator(c *workload.Case, index int, pub publisher, clock *measure.Clock, sender *measure.Sender, seed uint64) *generator {
 	g := &generator{plan: c, index: index, pub: pub, clock: clock, sender: sender, streams: c.StreamsOf(index), seed: seed}
 	switch c.Acks {
 	case workload.AcksPerMessage:
@@ -52,29 +52,48 @@ func newGenerator(c *workload.Case, index int, pub publisher, clock *measure.Clo
 	case workload.AcksPerBatch:
 		g.mode = wire.AckPerBatch
 	}
-	g.payloads = make([][]byte, c.Batch)
-	for i := range g.payloads {
-		g.payloads[i] = make([]byte, c.MessageBytes())
-		filler.Fill(g.payloads[i])
+	for _, size := range c.PayloadSizes() {
+		filler := measure.NewFiller(seed, size)
+		batch := make([][]byte, c.Batch)
+		for i := range batch {
+			batch[i] = make([]byte, size)
+			filler.Fill(batch[i])
+		}
+		g.payloads = append(g.payloads, batch)
 	}
 	return g
 }
 
 // run publishes until the limit, stop or ctx, then waits until the outcome of everything it published is known.
 // The error is why it ended early: a publish that the client would not take. ctx bounds the waiting too.
-func (g *generator) run(ctx context.Context, lim limit) error {
-	err := g.publish(ctx, lim)
+func (g *generator) run(ctx context.Context, phase measure.Phase, lim limit) error {
+	err := g.publish(ctx, g.shapeOf(phase), lim)
 	for g.pending.len() > 0 {
 		g.settle(ctx)
 	}
 	return err
 }
 
-func (g *generator) publish(ctx context.Context, lim limit) error {
+// shape is how a generator publishes in one phase.
+type shape struct {
+	load workload.Load
+	mode wire.AckMode
+}
+
+// shapeOf is the load of the case. Before a burst the system must rest: its warm-up waits for every ack.
+func (g *generator) shapeOf(phase measure.Phase) shape {
+	if g.plan.Load == workload.LoadBurst && phase == measure.PhaseWarmup {
+		return shape{workload.LoadClosed, wire.AckPerBatch}
+	}
+	return shape{g.plan.Load, g.mode}
+}
+
+func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 	var schedule *workload.Schedule
-	if g.plan.Load == workload.LoadOpen {
+	if as.load == workload.LoadOpen {
 		schedule = g.plan.NewSchedule(g.index, g.clock.Now(), g.seed)
 	}
+	sizes := g.plan.NewMixDraw(g.index, g.seed)
 	canary := g.newBrake()
 	for n := int64(0); !g.stop.Load() && !lim.reached(n, g.clock.Now()); {
 		intended := int64(math.MinInt64)
@@ -87,14 +106,15 @@ func (g *generator) publish(ctx context.Context, lim limit) error {
 				return ctx.Err()
 			}
 		}
-		for g.plan.Load == workload.LoadClosed && g.pending.len() >= g.plan.Inflight {
+		for as.load == workload.LoadClosed && g.pending.len() >= g.plan.Inflight {
 			if !g.settle(ctx) {
 				return ctx.Err()
 			}
 		}
 		stream := g.streams[g.turn%len(g.streams)]
 		g.turn++
-		payloads := g.payloads[:min(int64(len(g.payloads)), lim.total-n)]
+		payloads := g.payloads[sizes.Next()]
+		payloads = payloads[:min(int64(len(payloads)), lim.total-n)]
 		if !canary.hold(ctx, g, len(payloads)) {
 			return ctx.Err()
 		}
@@ -104,13 +124,13 @@ func (g *generator) publish(ctx context.Context, lim limit) error {
 		}
 		batch := g.sender.Stamp(uint16(stream), payloads, intended, sent)
 		canary.afterStamp(g, sent)
-		ack, err := g.pub.Publish(ctx, stream, payloads, g.mode)
+		ack, err := g.pub.Publish(ctx, stream, payloads, as.mode)
 		if err != nil {
 			g.sender.Unsent(batch, cause(err))
 			return err
 		}
 		g.sender.Published(batch, g.clock.Now())
-		g.pending.push(outstanding{ack, batch})
+		g.pending.push(outstanding{ack, batch, as.mode != wire.AckNone})
 		n += int64(len(payloads))
 		for g.pending.len() > 0 && !g.pending.front().ack.At().IsZero() {
 			g.settle(ctx)
@@ -128,7 +148,7 @@ func (g *generator) settle(ctx context.Context) bool {
 	var refused *client.PublishError
 	switch {
 	case err == nil:
-		if g.mode != wire.AckNone {
+		if o.acked {
 			g.sender.Acked(o.batch, g.clock.At(o.ack.At()))
 		}
 	case errors.As(err, &refused):
@@ -178,6 +198,7 @@ func cause(err error) string {
 type outstanding struct {
 	ack   ack
 	batch measure.Batch
+	acked bool
 }
 
 // fifo is a queue of outstanding publishes. Its array is reused, so that a steady flood does not allocate.

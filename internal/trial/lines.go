@@ -38,14 +38,16 @@ type brokerDoc struct {
 
 // access is how a client reaches the broker.
 type access struct {
-	Addr       string       `json:"addr"`
-	ServerName string       `json:"server_name"`
-	CAPEM      []byte       `json:"ca_pem"`
-	PinSHA256  string       `json:"pin_sha256"`
-	Tenant     string       `json:"tenant"`
-	Token      string       `json:"token"`
-	Scopes     []wire.Scope `json:"scopes"`
-	Listen     *brokerDoc   `json:"listen,omitempty"` // of one hop: what the subscribers listen with
+	Addr       string `json:"addr"`
+	ServerName string `json:"server_name"`
+	CAPEM      []byte `json:"ca_pem"`
+	PinSHA256  string `json:"pin_sha256"`
+	Tenant     string `json:"tenant"`
+	Token      string `json:"token"`
+	// Tokens of the tenants of a case that has several, Tenant among them.
+	Tokens map[string]string `json:"tokens,omitempty"`
+	Scopes []wire.Scope      `json:"scopes"`
+	Listen *brokerDoc        `json:"listen,omitempty"` // of one hop: what the subscribers listen with
 }
 
 // The words. mark carries the common time of the mark, stop the milliseconds that closing may take.

@@ -36,7 +36,7 @@ func (t *trial) warmProgress() int64 {
 // barrier waits until every subscription has its share of the warm-up, or the counters say why it never will, or
 // nothing arrives any more.
 func (t *trial) barrier(ctx context.Context) {
-	want := t.warm.perStream(t.Case.Streams)
+	want := t.warm.perStream(t.Case.AllStreams())
 	complete := func(subs []subProgress) bool {
 		for i, s := range subs {
 			if s.Warmup < want[i/t.Case.Fanout] {
@@ -150,7 +150,7 @@ func (t *trial) drain(ctx context.Context) {
 		t.lastSubs = t.subs.progress().Subs
 		return
 	}
-	want := t.measured.perStream(t.Case.Streams)
+	want := t.measured.perStream(t.Case.AllStreams())
 	idle := t.idleWatch()
 	nextAsk := time.Now()
 	for {
@@ -232,19 +232,23 @@ func (t *trial) explained(base *broker.Stats, now []subProgress, want []int64, g
 	for i, s := range now {
 		missing += want[i/t.Case.Fanout] - got(s)
 	}
-	return missing > 0 && missing == droppedSince(counters, base)
+	return missing > 0 && missing == t.droppedSince(counters, base)
 }
 
-// droppedSince counts deliveries that subscriptions' queues dropped.
-func droppedSince(now, base *broker.Stats) int64 {
+// droppedSince counts deliveries that were dropped: at 3 and 4 a message is lost to every subscriber of its stream.
+func (t *trial) droppedSince(now, base *broker.Stats) int64 {
+	if base == nil {
+		base = &broker.Stats{}
+	}
 	var n int64
+	for _, dropped := range t.ingressOf(now, base) {
+		n += int64(dropped) * int64(t.Case.Fanout)
+	}
 	for _, s := range now.Subscriptions {
 		n += int64(s.DroppedQueue + s.DroppedWriter)
 	}
-	if base != nil {
-		for _, s := range base.Subscriptions {
-			n -= int64(s.DroppedQueue + s.DroppedWriter)
-		}
+	for _, s := range base.Subscriptions {
+		n -= int64(s.DroppedQueue + s.DroppedWriter)
 	}
 	return n
 }

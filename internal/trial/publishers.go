@@ -31,14 +31,13 @@ func openPublishers(ctx context.Context, p *Plan, a *access, tag uint32, clock *
 	if s.pub, err = connectPublishing(ctx, p, a, s.monitor); err != nil {
 		return nil, err
 	}
-	filler := measure.NewFiller(p.Sizes.Seed, p.Case.MessageBytes())
-	for i := range p.Case.Publishers {
-		sender, err := measure.NewSender(measure.SenderConfig{Tag: tag, Publisher: uint16(i), Streams: p.Case.Streams, PayloadLen: p.Case.MessageBytes()})
+	for i := range p.Case.AllPublishers() {
+		sender, err := measure.NewSender(measure.SenderConfig{Tag: tag, Publisher: uint16(i), Streams: p.Case.AllStreams(), PayloadLen: p.Case.MessageBytes()})
 		if err != nil {
 			s.pub.close(ctx)
 			return nil, err
 		}
-		g := newGenerator(&p.Case, i, s.pub.publisher(i), clock, sender, filler, p.Sizes.Seed)
+		g := newGenerator(&p.Case, i, s.pub.publisher(i), clock, sender, p.Sizes.Seed)
 		g.canary = p.Sizes.Canary
 		s.gens = append(s.gens, g)
 	}
@@ -84,6 +83,9 @@ func (s *publishers) mark(_ context.Context, at int64) error {
 func (s *publishers) measure(ctx context.Context) (*published, error) {
 	z, c := s.plan.Sizes, s.plan.Case
 	total, least, deadline := z.Total, int64(0), int64(math.MaxInt64)
+	if c.Burst > 0 {
+		total = int64(c.Burst)
+	}
 	if z.Duration > 0 {
 		deadline = s.markAt + int64(z.Duration)
 	}
@@ -106,7 +108,7 @@ func (s *publishers) run(ctx context.Context, phase measure.Phase, lim func(publ
 	var wg sync.WaitGroup
 	for i, g := range s.gens {
 		g.stop.Store(false)
-		wg.Go(func() { errs[i] = g.run(ctx, lim(i)) })
+		wg.Go(func() { errs[i] = g.run(ctx, phase, lim(i)) })
 	}
 	wg.Wait()
 	done := &published{StreamsUse: s.streamsInUse()}

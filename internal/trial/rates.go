@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"felix/internal/measure"
-	"felix/internal/probe"
 	"felix/internal/runrecord"
 	"felix/internal/workload"
 )
@@ -69,7 +68,13 @@ func (t *trial) rates(r *runrecord.Record, m measure.Merged, l measure.Ledger) {
 		PeakBacklogBytes:     x.PeakBacklogBytes,
 		RunBytes:             int64(x.RunBytes),
 		SendWindowBytes:      sizing.WindowBytes,
-		AbsorptionBytes:      t.absorption(sizing.WindowBytes),
+	}
+	if path := t.pathOf(sizing.WindowBytes); path != nil {
+		n := path.sum()
+		r.Rates.AbsorptionBytes = &n
+		if t.Lossless == runrecord.LosslessNo { // else an open loop waits at its publisher, without a bound
+			r.Rates.DelayBoundNs = path.delayBound(&t.Case)
+		}
 	}
 	// Backlog at the ends of intervals misses a burst between them; where both sides are in this process, the moment
 	// at which publishing ended is known.
@@ -120,7 +125,7 @@ func (t *trial) correctPublished(x *runrecord.Rates, published int64) {
 		return
 	}
 	batches := float64(published) / float64(t.Case.Batch)
-	intervals := batches - float64(t.Case.Publishers)
+	intervals := batches - float64(t.Case.AllPublishers())
 	if intervals < 1 {
 		x.PublishedMsgsPerSec, x.PublishedBytesPerSec = nil, nil
 		return
@@ -129,34 +134,8 @@ func (t *trial) correctPublished(x *runrecord.Rates, published int64) {
 	x.PublishedMsgsPerSec, x.PublishedBytesPerSec = &msgs, &bytes
 }
 
-// absorption is all that the path of the slowest subscriber can hold under the effective configuration: client
-// admission, send window, the broker's queue, the subscriber's credit and the sockets. Null where a broker that is
-// not ours, or TCP, is part of it.
-func (t *trial) absorption(window int64) *int64 {
-	if t.External != nil || !t.overQUIC() {
-		return nil
-	}
-	perConn := (t.Case.Subscribers() + t.Case.SubConns - 1) / t.Case.SubConns
-	credit := min(t.Transport.ConnRecvWindow, int64(perConn)*t.Transport.StreamRecvWindow)
-	admission := t.Client.PublishInflightBytes
-	queue := min(t.Broker.SubscriberQueueMaxBytes, int64(t.Broker.SubscriberQueueCapacity)*int64(t.Case.Batch*t.Case.MessageBytes()))
-	sockets := int64(0)
-	for _, s := range t.sockets() {
-		if s.RecvBufferBytes != nil {
-			sockets += int64(*s.RecvBufferBytes)
-		}
-	}
-	if t.Case.Probe != workload.ProbeNone {
-		admission, queue = 0, probe.Holds(t.Case.Fanout, t.Case.Batch*(t.Case.MessageBytes()+4))
-		if t.oneHop() {
-			queue = 0
-		}
-	}
-	n := admission + window + queue + credit + sockets
-	return &n
-}
-
-// judgeOpenLoop finds a generator that measured itself, and a rate that was not offered.
+// judgeOpenLoop finds a generator that measured itself, and a rate that was not offered. In a case marked overload
+// that is what was to be seen, and a warning.
 func (t *trial) judgeOpenLoop(r *runrecord.Record, m measure.Merged) {
 	if t.Case.Load != workload.LoadOpen || r.Rates.PublishedMsgsPerSec == nil || m.Published < 2 {
 		return
@@ -164,6 +143,10 @@ func (t *trial) judgeOpenLoop(r *runrecord.Record, m measure.Merged) {
 	blocked := time.Duration(0)
 	if p := t.results.pubs; p != nil && p.Publisher != nil {
 		blocked = time.Duration(p.Publisher.BlockedAdmissionNs + p.Publisher.BlockedQueueNs)
+	}
+	say := t.invalid
+	if t.Case.Overload {
+		say = t.warn
 	}
 	late := m.PublishDelay.Summary().P50Ns
 	span := time.Duration(r.Rates.WindowNs)
@@ -174,13 +157,13 @@ func (t *trial) judgeOpenLoop(r *runrecord.Record, m measure.Merged) {
 	}
 	if *r.Rates.PublishedMsgsPerSec < least {
 		if blocked > span/20 {
-			t.invalid("rate-not-achieved: %.0f of %.0f messages/s could be published: the system pushed back for %v", *r.Rates.PublishedMsgsPerSec, t.Case.Rate, blocked.Round(time.Millisecond))
+			say("rate-not-achieved: %.0f of %.0f messages/s could be published: the system pushed back for %v", *r.Rates.PublishedMsgsPerSec, t.Case.Rate, blocked.Round(time.Millisecond))
 		} else {
-			t.invalid("generator-bound: %.0f of %.0f messages/s were published though nothing blocked: the generator itself was the limit", *r.Rates.PublishedMsgsPerSec, t.Case.Rate)
+			say("generator-bound: %.0f of %.0f messages/s were published though nothing blocked: the generator itself was the limit", *r.Rates.PublishedMsgsPerSec, t.Case.Rate)
 		}
 		return
 	}
 	if late != nil && time.Duration(*late) > maxGeneratorDelay && blocked < span/20 {
-		t.invalid("generator-bound: the generator was %v late in the median though nothing blocked it", time.Duration(*late).Round(time.Microsecond))
+		say("generator-bound: the generator was %v late in the median though nothing blocked it", time.Duration(*late).Round(time.Microsecond))
 	}
 }

@@ -131,10 +131,11 @@ func (t *trial) account(r *runrecord.Record) *measure.Merged {
 	r.Counts = counts(merged, ledger)
 	r.Flow = t.flow(merged)
 	r.Subscribers = t.subscriberRecords(ledger)
+	r.Tenants = t.tenantRecords(senders, plain, ledger)
 	t.rates(r, merged, ledger)
 	t.latency(r, merged)
 	for _, iv := range merged.Series(maxIntervals) {
-		r.Intervals = append(r.Intervals, runrecord.Interval{AtNs: iv.AtNs, Published: int64(iv.Published), Delivered: int64(iv.Delivered), DeliveredBytes: int64(iv.DeliveredBytes), P50Ns: iv.P50Ns, P99Ns: iv.P99Ns})
+		r.Intervals = append(r.Intervals, runrecord.Interval{AtNs: iv.AtNs, Published: int64(iv.Published), PublishedBytes: int64(iv.PublishedBytes), Delivered: int64(iv.Delivered), DeliveredBytes: int64(iv.DeliveredBytes), P50Ns: iv.P50Ns, P99Ns: iv.P99Ns})
 	}
 	if n := len(r.Intervals); n > 1 {
 		r.IntervalNs = r.Intervals[1].AtNs - r.Intervals[0].AtNs
@@ -159,9 +160,9 @@ func (t *trial) senderResults(receivers []receiverResult) []measure.SenderResult
 		return t.results.pubs.Senders
 	}
 	t.warn("what was published is not known, its process is gone: it is taken to be what arrived at any subscriber")
-	heads := make([][]uint64, t.Case.Publishers)
+	heads := make([][]uint64, t.Case.AllPublishers())
 	for p := range heads {
-		heads[p] = make([]uint64, t.Case.Streams)
+		heads[p] = make([]uint64, t.Case.AllStreams())
 	}
 	for _, r := range receivers {
 		for _, got := range r.Publishers {
@@ -178,6 +179,7 @@ func (t *trial) senderResults(receivers []receiverResult) []measure.SenderResult
 			if n > 0 {
 				sender.Offered += n
 				sender.Published += n
+				sender.PublishedBytes += n * uint64(t.Case.MessageBytes())
 				sender.Streams = append(sender.Streams, measure.SentStream{Stream: uint16(stream), Offered: n})
 			}
 		}
@@ -219,11 +221,7 @@ func (t *trial) receiverResults() []receiverResult {
 func (t *trial) reported(receivers []receiverResult) measure.Reported {
 	rep := measure.Reported{Subscribers: map[string]measure.SubscriberDrops{}, Discarded: map[string]uint64{}}
 	if now, was := t.results.counters, t.base; now != nil && was != nil {
-		// The broker counts its ingress over all streams: what it dropped can be told apart only if it is nothing, or
-		// if there is one stream.
-		if n := now.Flow.IngressDroppedMsgs - was.Flow.IngressDroppedMsgs; n == 0 || t.Case.Streams == 1 {
-			rep.Ingress = map[uint16]uint64{0: n}
-		}
+		rep.Ingress = t.ingressOf(now, was)
 	}
 	for _, r := range receivers {
 		client := r.Stats.DroppedMsgs
@@ -233,8 +231,8 @@ func (t *trial) reported(receivers []receiverResult) measure.Reported {
 			if b := findSubscription(t.base, r); b != nil {
 				was = *b
 			}
-			dropped, shed := now.DroppedQueue-was.DroppedQueue, now.DroppedWriter-was.DroppedWriter
-			drops.Subscriber, drops.Writer = &dropped, &shed
+			queue, writer := now.DroppedQueue-was.DroppedQueue, now.DroppedWriter-was.DroppedWriter
+			drops.Subscriber, drops.Writer = &queue, &writer
 			rep.Discarded[r.ID] = now.DiscardedClosed - was.DiscardedClosed
 		}
 		rep.Subscribers[r.ID] = drops

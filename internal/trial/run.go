@@ -322,7 +322,7 @@ type idle struct {
 }
 
 func (t *trial) idleWatch() *idle {
-	return &idle{timeout: t.Sizes.IdleTimeout, last: -1, since: time.Now()}
+	return &idle{timeout: t.Sizes.IdleTimeout + t.longestPause(), last: -1, since: time.Now()}
 }
 
 func (i *idle) stalled(n int64) bool {

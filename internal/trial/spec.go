@@ -114,6 +114,9 @@ func (s Spec) Resolve() (*Plan, error) {
 	if err := s.Sizes.Canary.check(&c); err != nil {
 		return nil, err
 	}
+	if c.Burst > 0 && (s.Sizes.Total > 0 || s.Sizes.Duration > 0) {
+		return nil, usage("leave --total and --duration out", "--burst %d with --total or --duration: a burst is as long as it is", c.Burst)
+	}
 	if s.Sizes.IdleTimeout == 0 {
 		s.Sizes.IdleTimeout = DefaultIdleTimeout
 	}
@@ -134,6 +137,9 @@ func (s Spec) Resolve() (*Plan, error) {
 		return nil, err
 	}
 	p.Lossless = p.lossless()
+	if p.Lossless == runrecord.LosslessAlmost && p.External == nil {
+		p.Warnings = append(p.Warnings, NotLossless)
+	}
 	if text := s.Sizes.Canary.warning(); text != "" {
 		p.Warnings = append(p.Warnings, text)
 	}
@@ -147,7 +153,7 @@ func (s Spec) Resolve() (*Plan, error) {
 func (p *Plan) shallow() string {
 	c := p.Case
 	deep := int64(c.Inflight) * int64(c.Publishers)
-	fit := p.Client.PublishInflightBytes / int64(c.Batch*(c.MessageBytes()+4))
+	fit := p.Client.PublishInflightBytes / int64(c.Batch*(c.LargestMessage()+4))
 	if c.Load != workload.LoadClosed || c.Inflight == 1 || deep <= fit || c.Probe != workload.ProbeNone {
 		return ""
 	}
@@ -186,17 +192,20 @@ const (
 	ownStream    = "latency"
 )
 
-// scopes lists the logical streams: latency, latency-1, latency-2 …
+// scopes lists the logical streams: latency, latency-1, latency-2 …, of each tenant.
 func (p *Plan) scopes() []wire.Scope {
 	tenant, ns, stream := ownTenant, ownNamespace, ownStream
 	if x := p.External; x != nil {
 		tenant, ns, stream = x.Tenant, x.Namespace, x.Stream
 	}
-	scopes := make([]wire.Scope, p.Case.Streams)
+	scopes := make([]wire.Scope, p.Case.AllStreams())
 	for i := range scopes {
 		scopes[i] = wire.Scope{Tenant: tenant, Namespace: ns, Stream: stream}
-		if i > 0 {
-			scopes[i].Stream += "-" + strconv.Itoa(i)
+		if len(p.Case.Tenants) > 0 {
+			scopes[i].Tenant = p.Case.Tenants[p.Case.TenantOfStream(i)].Name
+		}
+		if n := i % p.Case.Streams; n > 0 {
+			scopes[i].Stream += "-" + strconv.Itoa(n)
 		}
 	}
 	return scopes
@@ -298,35 +307,15 @@ func under(c workload.Case, profile presets.Profile) ([]settings.Layer, error) {
 	// bench's own queue would be the bench's fault.
 	add("policy "+c.Policy.String(), map[string]string{"client_sub_queue_policy": "block"})
 	if c.Policy == workload.PolicyLossless {
-		// Small enough that the path cannot swallow a run.
-		add("policy lossless", map[string]string{"subscriber_queue_policy": "block", "subscriber_queue_max_bytes": "8MiB"})
+		// Everything waits, and the queues are small enough that the path cannot swallow a run.
+		add("policy lossless", map[string]string{
+			"pub_ingress_wait": "true", "subscriber_queue_policy": "block", "subscriber_lane_queue_policy": "block",
+			"subscriber_queue_max_bytes": "8MiB", "subscriber_egress_max_bytes": "16MiB",
+		})
 	}
 	// A profile is the more deliberate choice: high_memory means its queues in lossless too.
 	add("profile "+c.Profile, profile.Broker, profile.Client, profile.Transport)
 	return layers, nil
-}
-
-// lossless says what the effective configuration promises. The ingress of today's broker always waits, so what is
-// left are the two subscriber queues.
-func (p *Plan) lossless() runrecord.Lossless {
-	if p.Case.Probe != workload.ProbeNone {
-		return runrecord.LosslessYes
-	}
-	policy := p.Broker.SubscriberQueuePolicy
-	if p.External != nil {
-		policy = "" // unless its admin page tells
-	}
-	return losslessOf(policy, p.Client.ClientSubQueuePolicy)
-}
-
-func losslessOf(brokerPolicy, clientPolicy string) runrecord.Lossless {
-	switch {
-	case clientPolicy != "block" || brokerPolicy != "block" && brokerPolicy != "":
-		return runrecord.LosslessNo
-	case brokerPolicy == "": // a broker of whose settings nothing is known
-		return runrecord.LosslessAlmost
-	}
-	return runrecord.LosslessYes
 }
 
 // clientConfig is the client of one role of the trial.

@@ -29,6 +29,7 @@ type subscriber struct {
 	sub    subscription
 	recv   *measure.Receiver
 	stream int
+	hold   *hold // nil: it reads as fast as it can
 	atMark client.Wakeups
 	err    atomic.Pointer[error] // why it ended, if not by us
 }
@@ -39,55 +40,75 @@ func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock 
 	if s.system, err = connectSubscribing(ctx, p, a, s.monitor); err != nil {
 		return nil, err
 	}
+	reads, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
 	defer func() {
 		if err != nil {
+			cancel()
 			err = errors.Join(err, s.system.close(ctx))
 		}
 	}()
-	filler := measure.NewFiller(p.Sizes.Seed, p.Case.MessageBytes())
-	for stream := range p.Case.Streams {
+	filler, mixed := fillersOf(p)
+	for stream := range p.Case.AllStreams() {
 		for i := range p.Case.Fanout {
 			sub, err := s.system.subscribe(ctx, stream, i)
 			if err != nil {
 				return nil, fmt.Errorf("subscriber %d.%d: %w", stream, i, err)
 			}
 			recv, err := measure.NewReceiver(measure.ReceiverConfig{
-				ID: fmt.Sprintf("%d.%d", stream, i), Tag: tag, Stream: uint16(stream), Publishers: p.Case.Publishers,
-				OrderPromised: p.Case.OrderPromised(), PayloadLen: p.Case.MessageBytes(), Filler: filler,
+				ID: fmt.Sprintf("%d.%d", stream, i), Tag: tag, Stream: uint16(stream), Publishers: p.Case.AllPublishers(),
+				OrderPromised: p.Case.OrderPromised(), PayloadLen: p.Case.MessageBytes(), Filler: filler, Mixed: mixed,
 			})
 			if err != nil {
 				return nil, err
 			}
-			s.subs = append(s.subs, &subscriber{sub: sub, recv: recv, stream: stream})
+			s.subs = append(s.subs, &subscriber{sub: sub, recv: recv, stream: stream, hold: newHold(reads, &p.Case, stream, i)})
 		}
 	}
-	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for _, sub := range s.subs {
-		s.wg.Go(func() { sub.receive(ctx, clock) })
+		s.wg.Go(func() { sub.receive(reads, clock) })
 	}
 	return s, nil
 }
 
 // receive records everything until the subscription ends. Between Next and the record there is one clock reading.
 func (s *subscriber) receive(ctx context.Context, clock *measure.Clock) {
-	for {
-		payloads, err := s.sub.next(ctx)
-		if err != nil {
-			if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-				if errors.Is(err, io.EOF) {
-					err = errors.New("the broker finished the event stream")
-				}
-				s.err.Store(&err)
-			}
-			return
+	var err error
+	if s.hold != nil {
+		err = s.hold.run(ctx, clock.Now, func(ctx context.Context) (int, error) { return s.next(ctx, clock) })
+	} else {
+		for err == nil {
+			_, err = s.next(ctx, clock)
 		}
-		s.recv.RecordBatch(payloads, clock.Now())
 	}
+	if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the broker finished the event stream")
+		}
+		s.err.Store(&err)
+	}
+}
+
+// next records one event frame and returns its bytes of payload.
+func (s *subscriber) next(ctx context.Context, clock *measure.Clock) (int, error) {
+	payloads, err := s.sub.next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.recv.RecordBatch(payloads, clock.Now())
+	n := 0
+	for _, p := range payloads {
+		n += len(p)
+	}
+	return n, nil
 }
 
 func (s *subscribers) mark(_ context.Context, at int64) error {
 	for _, sub := range s.subs {
 		sub.recv.Mark(at)
+		if sub.hold != nil {
+			sub.hold.mark(at)
+		}
 		sub.atMark = sub.sub.Stats().Wakeups
 	}
 	s.monitor.Mark()

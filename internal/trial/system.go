@@ -78,15 +78,19 @@ func connectPublishing(ctx context.Context, p *Plan, a *access, monitor *transpo
 	if p.Case.Probe != workload.ProbeNone {
 		return connectProbePublishing(ctx, p, a, monitor)
 	}
-	c, err := dial(ctx, p, a, "publisher", monitor)
+	clients, err := dialAll(ctx, p, a, "publisher", monitor)
 	if err != nil {
 		return nil, err
 	}
-	pub, err := c.NewPublisher(ctx)
-	if err != nil {
-		return nil, errors.Join(err, c.Close(ctx))
+	f := felixPublishing{clients: clients, scopes: a.Scopes, each: p.Case.Publishers}
+	for _, c := range clients {
+		pub, err := c.NewPublisher(ctx)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(ctx, clients))
+		}
+		f.pools = append(f.pools, pub)
 	}
-	return felixPublishing{pub, c, a.Scopes}, nil
+	return f, nil
 }
 
 // connectSubscribing connects the subscribers of this process.
@@ -94,40 +98,62 @@ func connectSubscribing(ctx context.Context, p *Plan, a *access, monitor *transp
 	if p.Case.Probe != workload.ProbeNone {
 		return connectProbeSubscribing(ctx, p, a, monitor)
 	}
-	c, err := dial(ctx, p, a, "subscriber", monitor)
+	clients, err := dialAll(ctx, p, a, "subscriber", monitor)
 	if err != nil {
 		return nil, err
 	}
-	return felixSubscribing{c, a.Scopes}, nil
+	return felixSubscribing{clients, a.Scopes, p.Case.TenantOfStream}, nil
 }
 
-// dial connects one role to the broker.
-func dial(ctx context.Context, p *Plan, a *access, role string, monitor *transport.Monitor) (*client.Client, error) {
+// dial connects one role to the broker, as one tenant.
+func dial(ctx context.Context, p *Plan, a *access, tenant, role string, monitor *transport.Monitor) (*client.Client, error) {
 	tlsConf, err := transport.ClientTLS(transport.ClientTLSOptions{ServerName: a.ServerName, CAPEM: a.CAPEM, PinSHA256: a.PinSHA256})
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := p.clientConfig(a.Addr, tlsConf, a.Tenant, a.Token, role, monitor)
+	cfg, err := p.clientConfig(a.Addr, tlsConf, tenant, a.tokenOf(tenant), role, monitor)
 	if err != nil {
 		return nil, err
 	}
 	return client.Dial(ctx, cfg)
 }
 
-// felixPublishing is our client's pool, which all publishers share.
+// felixPublishing is our client's pools, one a tenant, which all publishers of that tenant share.
 type felixPublishing struct {
-	*client.Publisher
-	client *client.Client
-	scopes []wire.Scope
+	clients []*client.Client
+	pools   []*client.Publisher
+	scopes  []wire.Scope
+	each    int // publishers of a tenant
 }
 
-func (f felixPublishing) publisher(int) publisher { return felixPublisher{f.Publisher, f.scopes} }
+func (f felixPublishing) publisher(i int) publisher {
+	return felixPublisher{f.pools[i/f.each], f.scopes}
+}
+
+func (f felixPublishing) Flush(ctx context.Context) error {
+	for _, pool := range f.pools {
+		if err := pool.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f felixPublishing) Stats() client.PublisherStats {
+	sum := f.pools[0].Stats()
+	for _, pool := range f.pools[1:] {
+		sum = addStats(sum, pool.Stats())
+	}
+	return sum
+}
 
 func (f felixPublishing) close(ctx context.Context) (warnings []string) {
-	if err := f.Close(ctx); err != nil {
-		warnings = append(warnings, fmt.Sprintf("closing the publisher: %v", err))
+	for _, pool := range f.pools {
+		if err := pool.Close(ctx); err != nil {
+			warnings = append(warnings, fmt.Sprintf("closing the publisher: %v", err))
+		}
 	}
-	if err := f.client.Close(ctx); err != nil {
+	if err := closeAll(ctx, f.clients); err != nil {
 		warnings = append(warnings, fmt.Sprintf("closing the publisher's client: %v", err))
 	}
 	return warnings
@@ -147,12 +173,13 @@ func (f felixPublisher) Publish(ctx context.Context, stream int, payloads [][]by
 }
 
 type felixSubscribing struct {
-	client *client.Client
-	scopes []wire.Scope
+	clients  []*client.Client // one a tenant
+	scopes   []wire.Scope
+	tenantOf func(stream int) int
 }
 
 func (f felixSubscribing) subscribe(ctx context.Context, stream, _ int) (subscription, error) {
-	s, err := f.client.Subscribe(ctx, f.scopes[stream], client.SubscribeOptions{Start: wire.Start{}})
+	s, err := f.clients[f.tenantOf(stream)].Subscribe(ctx, f.scopes[stream], client.SubscribeOptions{Start: wire.Start{}})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +188,7 @@ func (f felixSubscribing) subscribe(ctx context.Context, stream, _ int) (subscri
 
 func (f felixSubscribing) addr() string { return "" }
 
-func (f felixSubscribing) close(ctx context.Context) error { return f.client.Close(ctx) }
+func (f felixSubscribing) close(ctx context.Context) error { return closeAll(ctx, f.clients) }
 
 type felixSubscription struct{ *client.Subscription }
 

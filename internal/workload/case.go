@@ -21,27 +21,33 @@ const MaxPayload = 16<<20 - 1024
 // Case is one workload, every factor by its flag's name. Resolve fills what is zero and refuses nonsense; the
 // comments give the meaning of zero before that.
 type Case struct {
-	Probe             Probe             `json:"probe,omitempty"`      // in place of the broker; zero = none
-	Transport         Transport         `json:"transport,omitempty"`  // of a probe; zero = QUIC
-	Payload           int               `json:"payload"`              // bytes of a whole message; 0 = the stamp alone (32 bytes)
-	Batch             int               `json:"batch"`                // messages per publish frame; 0 = 1
-	Fanout            int               `json:"fanout"`               // subscribers per stream; 0 = 1
-	Load              Load              `json:"load"`                 // zero = auto
-	Rate              float64           `json:"rate,omitempty"`       // messages/s over all publishers; 0 = none
-	Arrival           Arrival           `json:"arrival,omitempty"`    // spacing of an open loop's slots; zero = constant
-	Acks              Acks              `json:"acks"`                 // zero = auto
-	Inflight          int               `json:"inflight"`             // batches outstanding per publisher (closed); 0 = 1
-	Publishers        int               `json:"publishers"`           // 0 = 1
-	Streams           int               `json:"streams"`              // logical streams; 0 = 1
-	PubConns          int               `json:"pub_conns"`            // 0 = 1
-	PubStreamsPerConn int               `json:"pub_streams_per_conn"` // QUIC streams; 0 = 1
-	Sharding          Sharding          `json:"sharding"`             // zero = hash_stream
-	SubConns          int               `json:"sub_conns"`            // 0 = fanout x streams
-	Encoding          Encoding          `json:"encoding"`             // of publishes and their acks; zero = binary
-	Policy            Policy            `json:"policy"`               // zero = lossless
-	Topology          Topology          `json:"topology"`             // zero = processes
-	Profile           string            `json:"profile"`              // "" = balanced
-	BrokerSet         map[string]string `json:"broker_set,omitempty"` // key=value over the profile's
+	Probe             Probe             `json:"probe,omitempty"`       // in place of the broker; zero = none
+	Transport         Transport         `json:"transport,omitempty"`   // of a probe; zero = QUIC
+	Payload           int               `json:"payload"`               // bytes of a whole message; 0 = the stamp alone (32 bytes)
+	Batch             int               `json:"batch"`                 // messages per publish frame; 0 = 1
+	Fanout            int               `json:"fanout"`                // subscribers per stream; 0 = 1
+	Load              Load              `json:"load"`                  // zero = auto
+	Rate              float64           `json:"rate,omitempty"`        // messages/s over all publishers; 0 = none
+	Arrival           Arrival           `json:"arrival,omitempty"`     // spacing of an open loop's slots; zero = constant
+	Acks              Acks              `json:"acks"`                  // zero = auto
+	Inflight          int               `json:"inflight"`              // batches outstanding per publisher (closed); 0 = 1
+	Publishers        int               `json:"publishers"`            // 0 = 1
+	Streams           int               `json:"streams"`               // logical streams; 0 = 1
+	PubConns          int               `json:"pub_conns"`             // 0 = 1
+	PubStreamsPerConn int               `json:"pub_streams_per_conn"`  // QUIC streams; 0 = 1
+	Sharding          Sharding          `json:"sharding"`              // zero = hash_stream
+	SubConns          int               `json:"sub_conns"`             // 0 = fanout x streams
+	Encoding          Encoding          `json:"encoding"`              // of publishes and their acks; zero = binary
+	Policy            Policy            `json:"policy"`                // zero = lossless
+	Topology          Topology          `json:"topology"`              // zero = processes
+	Profile           string            `json:"profile"`               // "" = balanced
+	Burst             int               `json:"burst,omitempty"`       // messages at once, over all publishers; 0 = no burst
+	PayloadMix        PayloadMix        `json:"payload_mix,omitempty"` // sizes of messages; Payload is their mean then
+	Tenants           Tenants           `json:"tenants,omitempty"`     // that compete, each with all of the above; Rate is their sum
+	Stall             Stalls            `json:"stall,omitempty"`       // subscribers that stop reading for a while
+	Slow              Slows             `json:"slow,omitempty"`        // subscribers that read no faster than so
+	Overload          bool              `json:"overload,omitempty"`    // meant to be more than can be carried: being pushed back is no fault
+	BrokerSet         map[string]string `json:"broker_set,omitempty"`  // key=value over the profile's
 	ClientSet         map[string]string `json:"client_set,omitempty"`
 	TransportSet      map[string]string `json:"transport_set,omitempty"`
 }
@@ -73,6 +79,9 @@ func (c Case) Resolve() (Case, error) {
 			return c, fmt.Errorf("--%s %d: want 1 to %d", f.flag, *f.v, f.max)
 		}
 	}
+	if err := c.resolveOverload(); err != nil {
+		return c, err
+	}
 	if c.SubConns == 0 {
 		c.SubConns = c.Fanout * c.Streams
 	}
@@ -85,8 +94,8 @@ func (c Case) Resolve() (Case, error) {
 	case c.Payload > 0 && c.Payload < StampBytes:
 		return c, fmt.Errorf("--payload %d: every message carries a stamp of %d bytes: want 0 (the stamp alone) or at least %d", c.Payload, StampBytes, StampBytes)
 	}
-	if c.Batch*(c.MessageBytes()+4) > MaxPayload+4 {
-		return c, fmt.Errorf("--batch %d of --payload %d: %d bytes in one publish frame, which holds %d (16 MiB less the names)", c.Batch, c.Payload, c.Batch*(c.MessageBytes()+4), MaxPayload+4)
+	if largest := c.LargestMessage(); c.Batch*(largest+4) > MaxPayload+4 {
+		return c, fmt.Errorf("--batch %d of --payload %d: %d bytes in one publish frame, which holds %d (16 MiB less the names)", c.Batch, largest, c.Batch*(largest+4), MaxPayload+4)
 	}
 	if math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0) || c.Rate < 0 {
 		return c, fmt.Errorf("--rate %v: want messages per second, more than 0", c.Rate)
@@ -129,11 +138,12 @@ func (c Case) Resolve() (Case, error) {
 	return c, nil
 }
 
-// MessageBytes is the size of one message on the wire without framing: the payload, at least the stamp.
+// MessageBytes is the size of one message on the wire without framing: the payload, at least the stamp. With a payload
+// mix it is the mean.
 func (c Case) MessageBytes() int { return max(c.Payload, StampBytes) }
 
-// Subscribers is how many subscriptions a trial of the case holds.
-func (c Case) Subscribers() int { return c.Fanout * c.Streams }
+// Subscribers is how many subscriptions a trial of the case holds, over all tenants.
+func (c Case) Subscribers() int { return c.Fanout * c.AllStreams() }
 
 // OrderPromised reports whether a reordered message breaks a promise of the system (hash_stream) or is merely
 // counted (rr over several QUIC streams).
@@ -198,7 +208,7 @@ func (c Case) Key() string {
 		{"streams", c.Streams, 1},
 		{"pub_conns", c.PubConns, c.defaultPubConns()},
 		{"pub_streams_per_conn", c.PubStreamsPerConn, 1},
-		{"sub_conns", c.SubConns, c.Subscribers()},
+		{"sub_conns", c.SubConns, c.Fanout * c.Streams},
 	} {
 		if f.v != f.def {
 			add(f.name, strconv.Itoa(f.v))
@@ -213,6 +223,11 @@ func (c Case) Key() string {
 	} {
 		if f.v != f.def {
 			add(f.name, f.v)
+		}
+	}
+	for _, f := range c.Lab() {
+		if f.Level != "" {
+			add(f.Name, f.Level)
 		}
 	}
 	for _, set := range []struct {

@@ -94,8 +94,23 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // assumed is the estimate without observations, in s.
 func (m *Model) assumed(c *Cell) float64 {
-	conns := c.Case.PubConns + c.Case.SubConns
-	return startTime.Seconds() + connTime.Seconds()*float64(conns) + warmup(c) + m.measure(c)
+	conns := (c.Case.PubConns + c.Case.SubConns) * c.Case.TenantCount()
+	return startTime.Seconds() + connTime.Seconds()*float64(conns) + warmup(c) + held(c, m.measure(c))
+}
+
+// heldBytes is what the queues of a subscriber that is held down are taken to have to give when publishing ends.
+const heldBytes = 64 << 20
+
+// held adds to a measure phase what slow and stalled subscribers make it last longer.
+func held(c *Cell, measure float64) float64 {
+	end := measure
+	offered := rate(&c.Case) * float64(c.Case.MessageBytes()) / float64(c.Case.AllStreams()) // bytes/s of a stream
+	for _, s := range c.Case.Slow {
+		slow := float64(s.BytesPerSec)
+		behind := min(max(0, offered-slow)*measure, heldBytes)
+		end = max(end, measure+behind/slow)
+	}
+	return max(end, c.Case.Stall.Until().Seconds())
 }
 
 // rate is the messages/s that all publishers together get out.
@@ -140,6 +155,8 @@ func (m *Model) measure(c *Cell) float64 {
 		limit = c.Sizes.Duration.Seconds()
 	}
 	switch {
+	case c.Case.Burst > 0:
+		return float64(c.Case.Burst) / perSec
 	case c.Sizes.Total > 0:
 		return min(float64(c.Sizes.Total)/perSec, limit)
 	case c.Sizes.Duration > 0:

@@ -28,7 +28,7 @@ var caseFactors = []factor{
 	count("batch", func(c *Case) *int { return &c.Batch }),
 	count("fanout", func(c *Case) *int { return &c.Fanout }),
 	choice("load", func(c *Case) *Load { return &c.Load }),
-	{"rate", setRate, func(c *Case) string { return strconv.FormatFloat(c.Rate, 'g', -1, 64) }},
+	unset("0", factor{"rate", setRate, func(c *Case) string { return strconv.FormatFloat(c.Rate, 'g', -1, 64) }}),
 	choice("arrival", func(c *Case) *Arrival { return &c.Arrival }),
 	choice("acks", func(c *Case) *Acks { return &c.Acks }),
 	count("inflight", func(c *Case) *int { return &c.Inflight }),
@@ -42,6 +42,12 @@ var caseFactors = []factor{
 	choice("policy", func(c *Case) *Policy { return &c.Policy }),
 	{"topology", setTopology, func(c *Case) string { return c.Topology.String() }},
 	{"profile", setProfile, func(c *Case) string { return c.Profile }},
+	unset("0", count("burst", func(c *Case) *int { return &c.Burst })),
+	lists("payload_mix", func(c *Case) *PayloadMix { return &c.PayloadMix }),
+	lists("tenants", func(c *Case) *Tenants { return &c.Tenants }),
+	lists("stall", func(c *Case) *Stalls { return &c.Stall }),
+	lists("slow", func(c *Case) *Slows { return &c.Slow }),
+	unset("false", factor{"overload", setOverload, func(c *Case) string { return strconv.FormatBool(c.Overload) }}),
 }
 
 func count(name string, field func(*Case) *int) factor {
@@ -56,6 +62,18 @@ func count(name string, field func(*Case) *int) factor {
 		},
 		get: func(c *Case) string { return strconv.Itoa(*field(c)) },
 	}
+}
+
+// unset is a factor that a case need not have: then it has no level, and no part in the name of a cell.
+func unset(none string, f factor) factor {
+	get := f.get
+	f.get = func(c *Case) string {
+		if level := get(c); level != none {
+			return level
+		}
+		return ""
+	}
+	return f
 }
 
 func choice[P interface {

@@ -12,12 +12,13 @@ import (
 // Load is the shape of the offered load.
 type Load int
 
-// The loads. LoadAuto is open if there is a rate, else closed if publishes are acked, else flood.
+// The loads. LoadAuto is burst or open if there is a burst or a rate, else closed if publishes are acked, else flood.
 const (
 	LoadAuto Load = iota
 	LoadClosed
 	LoadOpen
 	LoadFlood
+	LoadBurst // all messages at once, then none
 )
 
 // Acks is which publishes are acknowledged.
@@ -81,7 +82,7 @@ const (
 )
 
 var (
-	loadTexts     = []string{"auto", "closed", "open", "flood"}
+	loadTexts     = []string{"auto", "closed", "open", "flood", "burst"}
 	acksTexts     = []string{"auto", "none", "per_message", "per_batch"}
 	shardingTexts = []string{"hash_stream", "rr"}
 	encodingTexts = []string{"binary", "json"}

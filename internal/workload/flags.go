@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // DefaultPayload is latencydemo's --payload, in bytes; a Case has none, its zero is the stamp alone.
@@ -17,6 +18,10 @@ const ProbeWord = "probe"
 func (c Case) Flags() []string {
 	var f []string
 	add := func(name, value string) { f = append(f, "--"+name, value) }
+	payload := c.Payload
+	if len(c.PayloadMix) > 0 {
+		payload = DefaultPayload // the mix says it
+	}
 	if c.Probe != ProbeNone {
 		f = append(f, ProbeWord, c.Probe.String())
 	}
@@ -27,7 +32,7 @@ func (c Case) Flags() []string {
 		flag   string
 		v, def int
 	}{
-		{"payload", c.Payload, DefaultPayload},
+		{"payload", payload, DefaultPayload},
 		{"batch", c.Batch, 1},
 		{"fanout", c.Fanout, 1},
 	} {
@@ -45,7 +50,7 @@ func (c Case) Flags() []string {
 	if r, err := auto.Resolve(); err != nil || r.Load != c.Load {
 		add("load", c.Load.String())
 	}
-	if c.Rate > 0 {
+	if c.Rate > 0 && len(c.Tenants) == 0 {
 		add("rate", strconv.FormatFloat(c.Rate, 'g', -1, 64))
 	}
 	if c.Arrival != ArrivalConstant {
@@ -60,7 +65,7 @@ func (c Case) Flags() []string {
 		{"streams", c.Streams, 1},
 		{"pub-conns", c.PubConns, c.defaultPubConns()},
 		{"pub-streams-per-conn", c.PubStreamsPerConn, 1},
-		{"sub-conns", c.SubConns, c.Subscribers()},
+		{"sub-conns", c.SubConns, c.Fanout * c.Streams},
 	} {
 		if x.v != x.def {
 			add(x.flag, strconv.Itoa(x.v))
@@ -83,6 +88,14 @@ func (c Case) Flags() []string {
 	}{{"broker-set", c.BrokerSet}, {"client-set", c.ClientSet}, {"transport-set", c.TransportSet}} {
 		for _, k := range slices.Sorted(maps.Keys(set.kv)) {
 			add(set.flag, k+"="+set.kv[k])
+		}
+	}
+	for _, x := range c.Lab() {
+		switch {
+		case x.Name == "overload" && c.Overload:
+			f = append(f, "--overload")
+		case x.Level != "":
+			add(strings.ReplaceAll(x.Name, "_", "-"), x.Level)
 		}
 	}
 	return f

@@ -16,10 +16,15 @@ import (
 func fromFlags(t *testing.T, flags []string) workload.Case {
 	t.Helper()
 	doc := map[string]any{"payload": workload.DefaultPayload}
-	for i := 0; i+1 < len(flags); i += 2 {
+	for i := 0; i < len(flags); i += 2 {
 		name, ok := strings.CutPrefix(flags[i], "--")
 		if !ok {
 			t.Fatalf("flags %q: %q is no flag", flags, flags[i])
+		}
+		if name == "overload" { // on or off: it has no value
+			doc[name] = true
+			i--
+			continue
 		}
 		name = strings.ReplaceAll(name, "-", "_")
 		value := flags[i+1]
@@ -55,6 +60,7 @@ func TestFlagsMeanTheCase(t *testing.T) {
 			Payload: pick(0, 32, 256, 4096), Batch: pick(0, 1, 64), Fanout: pick(0, 1, 3), Load: workload.Load(r.IntN(4)), Rate: []float64{0, 0, 1500.5, 2e6}[r.IntN(4)],
 			Arrival: workload.Arrival(pick(0, 0, 1)), Acks: workload.Acks(r.IntN(4)), Inflight: pick(0, 0, 1, 8), Publishers: pick(0, 1, 4),
 			Streams: pick(0, 1, 2), PubConns: pick(0, 1, 2), PubStreamsPerConn: pick(0, 1, 2), Sharding: workload.Sharding(r.IntN(2)), SubConns: pick(0, 1),
+			Overload: r.IntN(4) == 0,
 			Encoding: workload.Encoding(r.IntN(2)), Policy: workload.Policy(r.IntN(2)), Topology: workload.Topology(r.IntN(3)), Profile: []string{"", "balanced", "high_memory"}[r.IntN(3)],
 		}
 		if r.IntN(2) == 0 {

@@ -24,7 +24,7 @@ func caseColumns[Row any](of func(Row) *runrecord.Case) []column[Row] {
 		count("payload", "B", "of a message; 0: the stamp alone, 32 bytes", func(c *runrecord.Case) int { return c.Payload }),
 		count("batch", "messages", "per publish frame", func(c *runrecord.Case) int { return c.Batch }),
 		count("fanout", "", "subscribers per stream", func(c *runrecord.Case) int { return c.Fanout }),
-		level("load", "closed, open or flood", func(c *runrecord.Case) string { return c.Load.String() }),
+		level("load", "closed, open, flood or burst", func(c *runrecord.Case) string { return c.Load.String() }),
 		number("rate", "msg/s", "of an open loop, over all publishers", func(r Row) *float64 {
 			if c := of(r); c.Rate > 0 {
 				return &c.Rate
@@ -49,6 +49,15 @@ func caseColumns[Row any](of func(Row) *runrecord.Case) []column[Row] {
 		level("policy", "lossless or production", func(c *runrecord.Case) string { return c.Policy.String() }),
 		level("topology", "processes, split, inprocess or external", func(c *runrecord.Case) string { return c.Topology.String() }),
 		level("profile", "named set of settings", func(c *runrecord.Case) string { return c.Profile }),
+		level("lab", "what the case does to the system: burst, payload_mix, tenants, stall, slow and overload, as NAME=LEVEL, joined by semicolons", func(c *runrecord.Case) string {
+			var set []string
+			for _, f := range c.Lab() {
+				if f.Level != "" {
+					set = append(set, f.Name+"="+f.Level)
+				}
+			}
+			return joined(set)
+		}),
 		level("settings", "over the profile's, as broker.KEY=VALUE, joined by semicolons", func(c *runrecord.Case) string {
 			return joined(slices.Concat(pairs("broker", c.BrokerSet), pairs("client", c.ClientSet), pairs("transport", c.TransportSet)))
 		}),

@@ -59,6 +59,48 @@ func record(t *testing.T, payload, batch, trial int) *runrecord.Record {
 	return r
 }
 
+// Open loops that differ in their rate alone are one plateau and one load curve; what was not counted has no place.
+func TestOpenLoopsMakeALoadCurve(t *testing.T) {
+	g := cells.NewGrouper()
+	names := map[string]string{}
+	for i, rate := range []float64{1000, 4000} {
+		for trial := range 5 {
+			r := record(t, 256, 4, trial)
+			c, err := workload.Case{Payload: 256, Batch: 4, Fanout: 2, Rate: rate, Overload: true}.Resolve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.RunID = fmt.Sprintf("0190-%v-%d", rate, trial)
+			r.Case = runrecord.Case{Key: c.Key(), Case: c}
+			r.Counts.Expected, r.Counts.Dropped = 4000, runrecord.Dropped{Ingress: ptr(int64(40 * i)), Subscriber: ptr(int64(400 * i)), Writer: ptr(int64(0))}
+			names[c.Key()] = fmt.Sprintf("rate=%v", rate)
+			g.Add(r)
+		}
+	}
+	list, err := chart.FromCells("s", g.Cells(), names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := list[1]
+	if c.Offered != 4000 || c.Subscribers != 2 || !c.Overload || c.Dropped[0].Median != 1 || c.Dropped[1].Median != 10 || c.Dropped[2].Median != 0 || !math.IsNaN(c.Dropped[3].Median) {
+		t.Errorf("cell offers %v, dropped %+v", c.Offered, c.Dropped)
+	}
+	files, _, err := chart.Session(t.TempDir(), chart.SessionData{Cells: list}, chart.SVG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, f := range files {
+		kinds[f.Kind]++
+	}
+	if kinds["overload"] != 1 || kinds["load"] != 1 {
+		t.Errorf("pictures %v, want one plateau and one load curve", kinds)
+	}
+	if kinds["latency"] != 1 || kinds["rate"] != 1 {
+		t.Errorf("pictures %v: the rates of an open loop are the points of one curve", kinds)
+	}
+}
+
 func TestFromCells(t *testing.T) {
 	g := cells.NewGrouper()
 	g.KeepHistograms = true

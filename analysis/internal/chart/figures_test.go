@@ -109,6 +109,9 @@ func figures() map[string]chart.Figure {
 			Title: "A run over time", Caption: "payload=0 batch=1", Source: source, Shape: single, Trial: "trial 0, INVALID: nothing was delivered", Unit: chart.MsgsPerSec,
 			Slices: []chart.Slice{{0.1, 0.1, 1000, 0, nan, nan, nan}, {0.2, 0.1, 0, 0, nan, nan, nan}},
 		},
+		"overload":       plateau(false, 5),
+		"load":           plateau(true, 5),
+		"load-two-rates": plateau(true, 2),
 		"ledger":         ledger([]int64{444_000, 444_000, 444_000, 444_000, 444_000, 888_000, 888_000, 888_000}, nil),
 		"ledger-dropped": ledger([]int64{444, 444, 440, 420, 420, 763, 760, 690}, []int64{40, 77, 3, 50, 0, 20}),
 		"ledger-unknown": ledger([]int64{1_234_567, -1, -1, -1, -1, -1, -1, 2_469_133}, []int64{-1, -1, -1, 0, -1, 1}),
@@ -125,6 +128,31 @@ func figures() map[string]chart.Figure {
 		},
 	}
 	return figs
+}
+
+// plateau is a system that carries 20,000 messages/s, at so many rates: beyond, it drops and stays as late as its queues
+// are long.
+func plateau(curve bool, rates int) *chart.Load {
+	f := &chart.Load{
+		Title: "Overload plateau", Caption: "payload=1024 batch=16 slow=*:20MB", Source: dirty, Shape: chart.Shape{Load: "open loops"}, Curve: curve,
+	}
+	for i := range rates {
+		offered := 2000 * math.Pow(2.6, float64(i))
+		delivered := min(offered, 20e3)
+		late := 300e3 * (1 + 1/math.Max(0.02, 1-offered/21e3))
+		if offered > 20e3 {
+			late = 1.2e9
+		}
+		p := chart.LoadPoint{Offered: offered, Subscribers: 2, Delivered: of(2*delivered, 0.03, 5), P50: of(late/2, 0.1, 5), P99: of(late, 0.2, 5)}
+		dropped := 100 * (1 - delivered/offered)
+		for j, share := range []float64{0, 0.8, 0.2, 0} {
+			p.Dropped[j] = of(dropped*share, 0.05, 5)
+		}
+		p.Dropped[3] = absent(nan, 5, 0)
+		p.Delivered.Doubtful = i == 1
+		f.Points = append(f.Points, p)
+	}
+	return f
 }
 
 func many(n int, xs []float64) []chart.Series {

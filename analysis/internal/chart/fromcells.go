@@ -61,6 +61,8 @@ func ShapeOf(c *workload.Case) Shape {
 		s.Load = fmt.Sprintf("closed loop, acks %s, %d in flight", strings.ReplaceAll(c.Acks.String(), "_", " "), c.Inflight)
 	case workload.LoadFlood:
 		s.Load = "flood"
+	case workload.LoadBurst:
+		s.Load = "a burst of " + counted(int64(c.Burst)) + " messages"
 	default:
 		s.Load = c.Load.String()
 	}
@@ -140,6 +142,13 @@ func fromCell(session string, c *cells.Cell, names map[string]string, extra []Fa
 		Source: SourceOf(session, &c.Build, c.Host), Shape: ShapeOf(&c.Case.Case), Payload: c.Case.Payload, Throughput: c.Throughput,
 		P50: valueOf(c, c.P50), P99: valueOf(c, c.P99), MsgsPerSec: valueOf(c, c.Rate), BytesPerSec: valueOf(c, c.Main),
 	}
+	if c.Case.Load == workload.LoadOpen {
+		out.Offered, out.Subscribers = c.Case.Rate, c.Case.Fanout
+	}
+	out.Overload = c.Case.Overload
+	for i := range out.Dropped {
+		out.Dropped[i] = droppedOf(c, i)
+	}
 	if !c.Throughput || c.Case.Payload == 0 { // Main is something else
 		out.BytesPerSec = valueOf(c, cells.Figure{Median: math.NaN(), Low: math.NaN(), High: math.NaN(), N: c.N})
 	}
@@ -200,6 +209,22 @@ func pooled(c *cells.Cell, ns *int64) Value {
 	v := Value{Median: math.NaN(), Low: math.NaN(), High: math.NaN(), N: c.N, Invalid: c.Invalid + c.Failed, Doubtful: !c.Publishable}
 	if ns != nil {
 		v.Median = float64(*ns)
+	}
+	return v
+}
+
+// droppedOf is the median share, in %, that one place dropped in the valid trials.
+func droppedOf(c *cells.Cell, place int) Value {
+	var shares []float64
+	for i := range c.Trials {
+		if t := &c.Trials[i]; t.Valid && !t.Superseded && !math.IsNaN(t.DroppedShare[place]) {
+			shares = append(shares, 100*t.DroppedShare[place])
+		}
+	}
+	v := Value{Median: math.NaN(), Low: math.NaN(), High: math.NaN(), N: c.N, Invalid: c.Invalid + c.Failed, Doubtful: !c.Publishable}
+	if len(shares) > 0 {
+		slices.Sort(shares)
+		v.Median, v.Low, v.High = stat.Median(shares), shares[0], shares[len(shares)-1]
 	}
 	return v
 }

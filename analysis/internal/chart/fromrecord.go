@@ -77,6 +77,7 @@ func trialText(r *runrecord.Record) string {
 type interval struct {
 	AtNs           int64  `json:"at_ns"`
 	Published      int64  `json:"published"`
+	PublishedBytes int64  `json:"published_bytes"` // 0 in records of before it was counted
 	Delivered      int64  `json:"delivered"`
 	DeliveredBytes int64  `json:"delivered_bytes"`
 	P50Ns          *int64 `json:"p50_ns"`
@@ -87,7 +88,7 @@ type interval struct {
 func intervalsOf(r *runrecord.Record) []interval {
 	var out []interval
 	for _, i := range r.Intervals {
-		out = append(out, interval{i.AtNs, i.Published, i.Delivered, i.DeliveredBytes, i.P50Ns, i.P99Ns, nil})
+		out = append(out, interval{i.AtNs, i.Published, i.PublishedBytes, i.Delivered, i.DeliveredBytes, i.P50Ns, i.P99Ns, nil})
 	}
 	return out
 }
@@ -117,7 +118,7 @@ func joined(list []interval) []interval {
 			if i+1 < len(list) {
 				b := list[i+1]
 				a = interval{
-					b.AtNs, a.Published + b.Published, a.Delivered + b.Delivered, a.DeliveredBytes + b.DeliveredBytes,
+					b.AtNs, a.Published + b.Published, a.PublishedBytes + b.PublishedBytes, a.Delivered + b.Delivered, a.DeliveredBytes + b.DeliveredBytes,
 					larger(a.P50Ns, b.P50Ns), larger(a.P99Ns, b.P99Ns), larger(a.BacklogBytes, b.BacklogBytes),
 				}
 			}
@@ -144,7 +145,11 @@ func (f *Timeline) addIntervals(r *runrecord.Record, list []interval) {
 			BacklogBytes: orNaN(i.BacklogBytes), Published: math.NaN(), Delivered: math.NaN(),
 		}
 		if at = i.AtNs; s.Seconds > 0 {
-			s.Published, s.Delivered = float64(i.Published)*message/s.Seconds, float64(i.DeliveredBytes)/s.Seconds
+			published := float64(i.PublishedBytes)
+			if published == 0 {
+				published = float64(i.Published) * message
+			}
+			s.Published, s.Delivered = published/s.Seconds, float64(i.DeliveredBytes)/s.Seconds
 			if f.Unit == MsgsPerSec {
 				s.Published, s.Delivered = float64(i.Published)/s.Seconds, float64(i.Delivered)/s.Seconds
 			}

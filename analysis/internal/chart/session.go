@@ -33,6 +33,11 @@ type Cell struct {
 	Trials                  []Dot // by the cell's figure, which is main
 	Slow, Marks             string
 	Curve                   *Curve // nil: no histogram was kept
+
+	Offered     float64  // messages/s of an open loop; 0: it is none
+	Overload    bool     // meant to be more than can be carried
+	Subscribers int      // of each message
+	Dropped     [4]Value // of what was expected, in %: see LoadPoint
 }
 
 // Factor is a factor's name and the cell's level.
@@ -42,7 +47,7 @@ type Factor struct{ Name, Level string }
 type File struct {
 	Name   string // in the directory
 	Title  string
-	Kind   string // latency, distribution, rate, throughput, trials, timeline, ledger, comparison
+	Kind   string // latency, distribution, rate, throughput, overload, load, trials, timeline, ledger, comparison
 	Format Format
 	Bytes  int
 }
@@ -54,7 +59,8 @@ type Skipped struct{ Name, Reason string }
 const mostFigures = 100
 
 // Session draws a session's pictures into dir, which it makes if it must, in every format: latency percentiles and
-// distributions against payload (another factor if payload does not vary), message rate, delivered MB/s, every trial,
+// distributions against payload (another factor if payload does not vary), message rate, delivered MB/s, what open
+// loops at several rates came to, every trial,
 // and the given runs' time lines and ledgers and comparisons. File names follow from the factors and are the same every
 // time; a picture that is there already is replaced, others are left alone.
 //
@@ -160,6 +166,7 @@ func figuresOf(in SessionData) ([]namedFigure, []Skipped) {
 		s := newSorter(in.Cells)
 		s.latencies(g)
 		s.rates(g)
+		s.loads(g)
 		s.trials(g)
 	}
 	for _, r := range in.Runs {

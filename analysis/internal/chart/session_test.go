@@ -206,6 +206,8 @@ func TestEmpty(t *testing.T) {
 		"trials of nothing":   {&chart.Trials{Rows: []chart.TrialRow{{Name: "a", Dots: []chart.Dot{{Value: nan}, {Value: 0}}}}}, "2 trials, none with a figure above 0"},
 		"no time line":        {&chart.Timeline{}, "no time line was recorded"},
 		"time without length": {&chart.Timeline{Samples: []chart.ConnSample{{CwndBytes: 5}}}, "the time line has no length"},
+		"one rate":            {plateau(false, 1), "fewer than two rates were measured"},
+		"no rates":            {&chart.Load{}, "fewer than two rates were measured"},
 		"nothing sent":        {ledger(make([]int64, 8), nil), "not one message was sent"},
 		"nothing counted":     {&chart.Ledger{}, "no station of the path was counted"},
 		"no ratios":           {&chart.Forest{Rows: []chart.ForestRow{{Ratio: nan}}}, "1 row, none with a ratio"},

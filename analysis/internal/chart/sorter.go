@@ -47,6 +47,15 @@ func newSorter(cells []Cell) *sorter {
 			}
 		}
 	}
+	if s.x == rateFactor {
+		// The rate is in every shape of an open loop, and would keep the points of one curve apart.
+		s.cells = slices.Clone(cells)
+		for i := range s.cells {
+			if s.cells[i].Offered > 0 {
+				s.cells[i].Shape.Load = "open loops"
+			}
+		}
+	}
 	return s
 }
 

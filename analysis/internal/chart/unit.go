@@ -18,6 +18,7 @@ const (
 	Bytes
 	Seconds
 	Count
+	Percent
 )
 
 // axis is what an axis of the unit says in brackets.
@@ -33,6 +34,8 @@ func (u Unit) axis() string {
 		return "bytes"
 	case Seconds:
 		return "s"
+	case Percent:
+		return "% of what was expected"
 	}
 	return "count"
 }

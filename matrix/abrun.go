@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -27,16 +27,17 @@ func (x *experiment) newSession() {
 	}
 	order, seed := orderRandom, x.o.seed
 	x.session = &runrecord.Session{
-		SessionID: id, Kind: runrecord.SessionKindAB, StartedAt: now, Dir: x.dir, Order: &order, Seed: &seed,
+		SessionID: id, Kind: runrecord.SessionKindAB, StartedAt: now, Dir: x.dir, Order: &order, Seed: &seed, Bench: x.benchOf(),
 		Command: append([]string{"matrix", x.o.name()}, x.o.args...),
 	}
 }
 
 // run does everything from the locks to the verdict.
 func (x *experiment) run() (code int, err error) {
-	x.newSession()
-	x.writePlan(x.stderr)
-	holder := &sitting{Session: x.session}
+	if !x.resumed {
+		x.newSession()
+	}
+	holder := &sitting{Session: x.session, again: x.again()}
 	release, err := holder.hold(x.stop.soft)
 	if err != nil {
 		return 0, err
@@ -51,7 +52,13 @@ func (x *experiment) run() (code int, err error) {
 		return 0, err
 	}
 	defer unlock()
-	if err := x.open(); err != nil {
+	begin := x.open
+	if x.resumed {
+		begin = x.takeUp
+	} else {
+		x.writePlan(x.stderr)
+	}
+	if err := begin(); err != nil {
 		x.abandon()
 		if x.stop.soft.Err() != nil {
 			return 0, errors.New("interrupted before anything was measured")
@@ -60,24 +67,33 @@ func (x *experiment) run() (code int, err error) {
 	}
 	x.began = time.Now()
 	fmt.Fprintf(x.stderr, "session    %s\n", x.dir)
-	v, err := x.measure()
+	err = x.measure()
 	ended := time.Now().UTC()
 	x.session.EndedAt = &ended
 	if err = errors.Join(err, runrecord.WriteSession(x.dir, x.session)); err != nil {
 		return 0, holder.noSpace(err)
 	}
+	if x.stop.soft.Err() != nil {
+		x.say(holder.resumeHint())
+	}
 	if x.o.aa {
 		return x.tellAA()
 	}
-	return x.tell(&v)
+	if x.result == nil {
+		x.result = x.replay()
+	}
+	return x.tell(x.result)
 }
 
+// again is the command that goes on with the session.
+func (x *experiment) again() string { return "matrix " + x.o.name() + " --resume " + x.dir }
+
 // tell prints the verdict and keeps it.
-func (x *experiment) tell(v *verdict.Verdict) (int, error) {
+func (x *experiment) tell(v gate.Result) (int, error) {
 	if err := x.keep("verdict.json", v); err != nil {
 		return 0, err
 	}
-	if err := gate.WriteText(x.stdout, v); err != nil {
+	if err := v.WriteText(x.stdout); err != nil {
 		return 0, err
 	}
 	if x.o.markdown != "" {
@@ -92,12 +108,12 @@ func (x *experiment) tell(v *verdict.Verdict) (int, error) {
 	return v.ExitCode(), nil
 }
 
-func appendMarkdown(file string, v *verdict.Verdict) error {
+func appendMarkdown(file string, v gate.Result) error {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("--markdown: %w", err)
 	}
-	return errors.Join(gate.WriteMarkdown(f, v), f.Close())
+	return errors.Join(v.WriteMarkdown(f), f.Close())
 }
 
 func (x *experiment) keep(name string, v any) error {
@@ -110,12 +126,14 @@ func (x *experiment) keep(name string, v any) error {
 
 // abandon takes back what a session has left that never came to exist.
 func (x *experiment) abandon() {
-	if _, err := os.Stat(filepath.Join(x.dir, runrecord.SessionFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(x.dir, runrecord.SessionFile)); x.resumed || err == nil {
 		return
 	}
-	for _, name := range []string{
-		binaryFile, filepath.Join(verdict.Base, binaryFile), filepath.Join(verdict.Head, binaryFile), verdict.Base, verdict.Head, gate.ExperimentFile, lockFile,
-	} {
+	names := []string{binaryFile, brokerFile}
+	for _, arm := range x.armNames() {
+		names = append(names, filepath.Join(arm, binaryFile), filepath.Join(arm, brokerFile), arm)
+	}
+	for _, name := range append(names, gate.ExperimentFile, lockFile, runrecord.RunsDir) {
 		_ = os.Remove(filepath.Join(x.dir, name)) // may not be there
 	}
 	_ = os.Remove(x.dir) // unless it holds something else
@@ -134,25 +152,17 @@ func (x *experiment) open() error {
 	if err != nil {
 		return err
 	}
-	x.session.Host, x.session.Build, x.session.BinarySHA256 = facts, x.arms[1].build, x.arms[1].build.BinarySHA256
+	x.session.Host, x.session.Build, x.session.BinarySHA256 = facts, x.head().build, x.head().build.BinarySHA256
 	x.session.Grid = &runrecord.SessionGrid{Name: "gate", Digest: x.arms[0].grid.Digest, Why: x.gate.Why}
 	seen := map[string]bool{}
-	description := &gate.Experiment{
-		Kind: x.o.name(), ArmFactors: x.armFactors(), Canary: x.o.slowBy, Gate: x.gate.Name, Spec: x.spec, Seed: x.o.seed,
+	x.description = &gate.Experiment{
+		Kind: x.o.name(), ArmFactors: x.armFactors(), Canary: x.o.slowBy, Bench: x.o.bench, Gate: x.gate.Name, Spec: x.spec, Seed: x.o.seed,
+		Plan: &gate.Plan{Pairs: x.pairs, CooldownNs: int64(x.o.cooldown), SentinelNs: int64(x.o.sentinel), Why: x.gate.Why},
 	}
 	for _, a := range x.arms {
-		known, err := preflight(ctx, a.binary, a.grid)
-		if err == nil && len(a.env) > 0 {
-			err = preflightEnv(ctx, a)
+		if err := x.ready(ctx, a); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", a.name, err)
-		}
-		// Each arm makes its records as a matrix of its own, in one session.
-		own := *x.session
-		own.Build = a.build
-		a.side = &sitting{Session: &own, grid: a.grid, ledger: newLedger(a.grid, 0), known: known}
-		a.slow = make([][]string, len(a.grid.Cells))
 		for i := range a.grid.Cells {
 			c := &a.grid.Cells[i]
 			if key := c.Case.Key(); !seen[key] {
@@ -160,20 +170,53 @@ func (x *experiment) open() error {
 				x.session.Grid.Cells = append(x.session.Grid.Cells, runrecord.SessionCell{Name: c.Name, Key: key})
 			}
 		}
-		set := slices.Clone(a.set)
-		for _, e := range a.env {
-			set = append(set, "env."+e)
-		}
-		binary, err := filepath.Rel(x.abs(), a.binary)
-		if err != nil {
-			binary = a.binary
-		}
-		description.Arms = append(description.Arms, gate.Arm{Name: a.name, From: a.origin.text(), Set: set, Build: a.build, Binary: filepath.ToSlash(binary)})
+		x.description.Arms = append(x.description.Arms, x.describe(a))
 	}
-	if err := description.Write(x.dir); err != nil {
+	if err := x.description.Write(x.dir); err != nil {
 		return err
 	}
 	return runrecord.WriteSession(x.dir, x.session)
+}
+
+// ready asks an arm's binaries whether they run its cells, and prepares what makes its records.
+func (x *experiment) ready(ctx context.Context, a *arm) error {
+	var known []knownCell
+	var err error
+	if a.broker != nil {
+		known, err = x.readyBroker(ctx, a)
+	} else {
+		known, err = preflight(ctx, a.binary, a.grid)
+		if err == nil && len(a.env) > 0 {
+			_, err = dryRunOutput(ctx, a, &a.grid.Cells[0])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.name, err)
+	}
+	// Each arm makes its records as a matrix of its own, in one session.
+	own := *x.session
+	own.Build = a.build
+	a.side = &sitting{Session: &own, grid: a.grid, ledger: newLedger(a.grid, 0), known: known, again: x.again()}
+	a.slow = make([][]string, len(a.grid.Cells))
+	return nil
+}
+
+// describe is the arm as ab.json has it.
+func (x *experiment) describe(a *arm) gate.Arm {
+	relative := func(file string) string {
+		if rel, err := filepath.Rel(x.abs(), file); err == nil {
+			file = rel
+		}
+		return filepath.ToSlash(file)
+	}
+	out := gate.Arm{Name: a.name, From: a.origin.text(), Set: slices.Clone(a.set), Build: a.build, Binary: relative(a.binary), Grid: a.own}
+	for _, e := range a.env {
+		out.Set = append(out.Set, "env."+e)
+	}
+	if a.broker != nil {
+		out.Broker, out.BenchBuild, out.Without = relative(a.broker.binary), &a.broker.bench, a.broker.without
+	}
+	return out
 }
 
 func (x *experiment) abs() string {
@@ -183,61 +226,103 @@ func (x *experiment) abs() string {
 	return x.dir
 }
 
-// preflightEnv asks the binary whether it takes the arm's variables.
-func preflightEnv(ctx context.Context, a *arm) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, a.binary, append(trialFlags(&a.grid.Cells[0], 1), "--dry-run")...)
-	cmd.Env = a.environ()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return refused(a.grid.Cells[0].Name, err, string(out))
-	}
-	return nil
-}
-
 // measure runs pairs until a look decides, the last one is over, the budget is, or it is told to stop.
-func (x *experiment) measure() (verdict.Verdict, error) {
+func (x *experiment) measure() error {
 	cells := len(x.arms[0].grid.Cells)
 	for pair := 0; pair <= x.pairs; pair++ {
-		if cost := x.round(); pair > 0 && x.o.budget > 0 && time.Since(x.began)+cost > x.o.budget {
+		var missing []int
+		for _, cell := range order(orderRandom, x.o.seed, pair, cells) {
+			if !x.has(cell, pair) {
+				missing = append(missing, cell)
+			}
+		}
+		if cost := x.round(); pair > 0 && len(missing) > 0 && x.o.budget > 0 && time.Since(x.began)+cost > x.o.budget {
 			text := fmt.Sprintf("budget %v: %s are used, and one more pair of every cell takes about %s", x.o.budget, about(time.Since(x.began)), about(cost))
 			x.say(text)
 			x.session.Notes = append(x.session.Notes, text)
-			break
+			return nil
 		}
-		for _, cell := range order(orderRandom, x.o.seed, pair, cells) {
+		for _, cell := range missing {
 			if err := x.pair(cell, pair); err != nil {
-				return verdict.Verdict{}, err
+				return err
 			}
 			if x.stop.soft.Err() != nil {
 				x.session.Notes = append(x.session.Notes, "interrupted")
-				return x.replay(), nil
+				return nil
 			}
 		}
 		if pair == 0 {
 			if err := x.measurable(); err != nil {
-				return verdict.Verdict{}, err
+				return err
 			}
 			continue
 		}
 		if x.o.aa {
 			continue
 		}
-		all, err := verdict.Pairs(x.records, x.armFactors()...)
-		if err != nil {
-			return verdict.Broken(x.spec, err), nil
+		if x.decide(pair); x.result != nil {
+			return nil
 		}
 		if look := slices.Index(x.spec.Looks, pair); look >= 0 {
-			v := verdict.Judge(x.spec, all, look)
-			if v.Outcome != verdict.Continue {
-				return v, nil
-			}
 			x.say(fmt.Sprintf("look %d of %d, %d pairs: not decided yet", look+1, len(x.spec.Looks), pair))
-		} else if v, decided := verdict.Early(x.spec, all); decided {
-			return v, nil
 		}
 	}
-	return x.replay(), nil
+	return nil
+}
+
+// decide looks at the pairs so far, and sets the result if they decide.
+func (x *experiment) decide(pair int) {
+	records := x.description.Counted(x.records)
+	look := slices.Index(x.spec.Looks, pair)
+	if x.many() {
+		x.decideArms(records, look)
+		return
+	}
+	all, err := verdict.Pairs(records, x.armFactors()...)
+	if err != nil {
+		x.result = x.description.Told(verdict.Broken(x.spec, err))
+		return
+	}
+	if look >= 0 {
+		if v := verdict.Judge(x.spec, all, look); v.Outcome != verdict.Continue {
+			x.result = x.description.Told(v)
+		}
+	} else if v, decided := verdict.Early(x.spec, all); decided {
+		x.result = x.description.Told(v)
+	}
+}
+
+// decideArms is decide for several arms. Between looks only what no later pair can mend decides.
+func (x *experiment) decideArms(records []*runrecord.Record, look int) {
+	names := x.armNames()
+	all, err := verdict.Rounds(records, names, x.armFactors()...)
+	if err != nil {
+		x.result = x.replay()
+		return
+	}
+	if look >= 0 {
+		if v := verdict.JudgeArms(x.spec, names, all, look); v.Outcome != verdict.Continue {
+			x.result = gate.Arms{ArmsVerdict: &v}
+		}
+		return
+	}
+	for i := range names {
+		for _, other := range names[:i] {
+			var two []verdict.Cell
+			for c := range all {
+				two = append(two, all[c].Between(other, names[i]))
+			}
+			if v, decided := verdict.Early(x.spec, two); decided && v.Outcome == verdict.CannotJudge {
+				var reasons []string
+				for _, reason := range v.Reasons {
+					reasons = append(reasons, fmt.Sprintf("%s against %s: %s", names[i], other, reason))
+				}
+				broken := verdict.BrokenArms(x.spec, names, reasons...)
+				x.result = gate.Arms{ArmsVerdict: &broken}
+				return
+			}
+		}
+	}
 }
 
 // measurable refuses, after the discarded pair, a gate over a metric that no trial has: all its pairs would tell no more.
@@ -251,7 +336,7 @@ func (x *experiment) measurable() error {
 				continue
 			}
 			valid, has := 0, false
-			for _, r := range x.records {
+			for _, r := range x.description.Counted(x.records) {
 				if r.Kind != verdict.SentinelKind && r.Valid && verdict.CellName(r, x.armFactors()...) == verdict.CellName(&runrecord.Record{Case: key}, x.armFactors()...) {
 					_, ok := m.Value(r)
 					valid, has = valid+1, has || ok
@@ -265,9 +350,8 @@ func (x *experiment) measurable() error {
 	return nil
 }
 
-func (x *experiment) replay() verdict.Verdict {
-	return gate.Judge(&gate.Experiment{ArmFactors: x.armFactors()}, x.spec, x.records)
-}
+// replay judges all there is, look by look.
+func (x *experiment) replay() gate.Result { return gate.Judge(x.description, x.spec, x.records) }
 
 // pair runs one trial of each arm of a cell, back to back, in the order that was drawn.
 func (x *experiment) pair(cell, pair int) error {
@@ -277,20 +361,15 @@ func (x *experiment) pair(cell, pair int) error {
 	}
 	text += fmt.Sprintf("  %s  ", x.arms[0].grid.Cells[cell].Name)
 	for _, name := range x.orders[cell][pair] {
-		a := x.arms[0]
-		if name == verdict.Head {
-			a = x.arms[1]
-		}
+		a := x.arms[slices.Index(x.armNames(), name)]
 		rec, err := x.trial(a, cell, pair)
 		if err != nil || rec == nil {
 			return err
 		}
-		if pair == 0 && x.o.slowBy > 0 && a == x.arms[0] {
-			flags, err := canaryFlags(rec, x.o.slowBy)
-			if err != nil {
+		if pair == 0 && a == x.arms[0] {
+			if err := x.slowHead(cell, rec); err != nil {
 				return err
 			}
-			x.arms[1].slow[cell] = flags
 		}
 		text += fmt.Sprintf("  %s %s", name, glance(rec))
 		if x.stop.soft.Err() != nil {
@@ -299,6 +378,16 @@ func (x *experiment) pair(cell, pair int) error {
 	}
 	x.say(text)
 	return nil
+}
+
+// slowHead makes the canary of a cell by what base did in the discarded pair.
+func (x *experiment) slowHead(cell int, base *runrecord.Record) error {
+	if x.o.slowBy == 0 {
+		return nil
+	}
+	flags, err := canaryFlags(base, x.o.slowBy)
+	x.head().slow[cell] = flags
+	return err
 }
 
 // glance is a trial in a few words.
@@ -349,7 +438,7 @@ func (x *experiment) trial(a *arm, cell, pair int) (*runrecord.Record, error) {
 	// Both trials of a pair have the same seed.
 	t.args = append(trialFlags(c, pair+1), a.slow[cell]...)
 	t.args = append(t.args, "--json", "-", "--out", s.inFlight())
-	e, err := child{binary: a.binary, args: t.args, env: a.environ(), timeout: t.timeout}.run(x.stop)
+	e, err := x.runTrial(a, cell, &t)
 	if err != nil {
 		return nil, s.noSpace(err)
 	}
@@ -363,6 +452,7 @@ func (x *experiment) trial(a *arm, cell, pair int) (*runrecord.Record, error) {
 	x.order++
 	number := x.order
 	x.place(rec, a, pair)
+	a.identify(rec, rec == e.rec)
 	rec.Order = &number
 	if x.o.sentinel > 0 {
 		beside := reading.record(rec.Case, probedAt, probed, x.session.Host)
@@ -379,6 +469,57 @@ func (x *experiment) trial(a *arm, cell, pair int) (*runrecord.Record, error) {
 		x.model.Observe(c, e.took)
 	}
 	return rec, nil
+}
+
+// runTrial runs one trial, and with --bench head its broker around it. A broker that does not come up, dies or does not
+// end is a failure of the trial and no error.
+func (x *experiment) runTrial(a *arm, cell int, t *task) (*ending, error) {
+	c := child{binary: a.binary, env: a.environ(), timeout: t.timeout}
+	if a.broker == nil {
+		c.args = t.args
+		return c.run(x.stop)
+	}
+	// The kernel ties the broker's life to this thread (see dieWithParent).
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dir := x.brokerDir()
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("clear what an unfinished trial left: %w", err)
+	}
+	began := time.Now()
+	b, flags, err := x.drive(a, cell)
+	var failed *brokerError
+	if errors.As(err, &failed) {
+		_ = os.RemoveAll(dir) // or the next trial does
+		return &ending{startedAt: began, took: time.Since(began), exitCode: -1, broker: failed.Error(), noRecord: errors.New("nothing was run"), output: failed.said}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.args = append(t.args, flags...)
+	c.args, c.lost = t.args, b.exited
+	e, err := c.run(x.stop)
+	wrong := b.stop(x.stop.hard.Done(), dir)
+	if err != nil {
+		return nil, err
+	}
+	if e.broker = wrong; wrong != "" {
+		e.output = slices.Concat(e.output, []byte("\nthe broker said:\n"), b.said.Bytes())
+	}
+	return e, nil
+}
+
+// identify says in a record of another bench whose broker it measured. Own: the trial made the record itself.
+func (a *arm) identify(r *runrecord.Record, own bool) {
+	if a.broker == nil {
+		return
+	}
+	bench := a.broker.bench
+	if own {
+		bench = r.Build
+	}
+	head := gate.BenchHead
+	r.Bench, r.BenchBuild, r.Build = &head, &bench, measured(a.broker.build, bench)
 }
 
 // place says where in the session a record belongs.

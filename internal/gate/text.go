@@ -13,12 +13,16 @@ import (
 
 // Headline is the verdict in one line.
 func Headline(v *verdict.Verdict) string {
+	return headline(v.Outcome, "FAIL: a regression", v.Look, v.Looks, v.Pairs, "pairs")
+}
+
+func headline(o verdict.Outcome, fail string, look, looks, pairs int, of string) string {
 	word := map[verdict.Outcome]string{
-		verdict.Pass: "PASS", verdict.Fail: "FAIL: a regression", verdict.CannotJudge: "CANNOT JUDGE",
+		verdict.Pass: "PASS", verdict.Fail: fail, verdict.CannotJudge: "CANNOT JUDGE",
 		verdict.Inconclusive: "INCONCLUSIVE", verdict.Continue: "NOT DECIDED YET",
-	}[v.Outcome]
-	if v.Look > 0 {
-		word += fmt.Sprintf(" at look %d of %d, %d pairs", v.Look, v.Looks, v.Pairs)
+	}[o]
+	if look > 0 {
+		word += fmt.Sprintf(" at look %d of %d, %d %s", look, looks, pairs, of)
 	}
 	return word
 }
@@ -60,22 +64,7 @@ func WriteMarkdown(w io.Writer, v *verdict.Verdict) error {
 	for _, r := range v.Reasons {
 		fmt.Fprintf(&b, "- %s\n", escape(r))
 	}
-	table := func(title string, rows [][]string) {
-		fmt.Fprintf(&b, "\n%s\n\n", title)
-		for i, row := range rows {
-			for k := range row {
-				row[k] = escape(row[k])
-			}
-			if b.Len() > maxMarkdown {
-				fmt.Fprintf(&b, "\nleft out: %d more rows\n", len(rows)-i)
-				return
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-			if i == 0 {
-				fmt.Fprintf(&b, "|%s\n", strings.Repeat(" --- |", len(row)))
-			}
-		}
-	}
+	table := func(title string, rows [][]string) { markdownTable(&b, title, rows) }
 	if len(v.Metrics) > 0 {
 		table(fmt.Sprintf("Gated; p_worse is Holm's over %d, each look at level %.3g", v.Tests, v.Level), metricRows(v.Metrics, true))
 	}
@@ -92,6 +81,24 @@ func WriteMarkdown(w io.Writer, v *verdict.Verdict) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// markdownTable writes rows, the first of them the heads, and says what it leaves out.
+func markdownTable(b *bytes.Buffer, title string, rows [][]string) {
+	fmt.Fprintf(b, "\n%s\n\n", escape(title))
+	for i, row := range rows {
+		if b.Len() > maxMarkdown {
+			fmt.Fprintf(b, "\nleft out: %d more rows\n", len(rows)-i)
+			return
+		}
+		for k := range row {
+			row[k] = escape(row[k])
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(b, "|%s\n", strings.Repeat(" --- |", len(row)))
+		}
+	}
 }
 
 // maxMarkdown keeps a summary below what CI pages take.

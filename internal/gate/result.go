@@ -105,8 +105,8 @@ func (a Arms) rows() [][]string {
 		for k := range c.Metrics {
 			m := &c.Metrics[k].Result
 			rows = append(rows, []string{
-				c.B + " / " + c.A, m.Cell, string(m.Metric), figure(m.BaseMedian, m.Unit), figure(m.HeadMedian, m.Unit), number(m.Ratio, "%.3f"),
-				fmt.Sprintf("[%s, %s]", number(m.Low, "%.3f"), number(m.High, "%.3f")), fmt.Sprint(m.N), share(m.SD), share(m.MDE),
+				c.B + " / " + c.A, m.Cell, string(m.Metric), figure(m.BaseMedian, m.Unit), figure(m.HeadMedian, m.Unit), ratio(m.Ratio),
+				fmt.Sprintf("[%s, %s]", ratio(m.Low), ratio(m.High)), fmt.Sprint(m.N), share(m.SD), share(m.MDE),
 				number(m.PWorse, "%.2g"), number(c.Metrics[k].PBetter, "%.2g"), c.Metrics[k].Finding.String(),
 			})
 		}

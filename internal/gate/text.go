@@ -117,8 +117,8 @@ func metricRows(all []verdict.MetricResult, gated bool) [][]string {
 	for i := range all {
 		m := &all[i]
 		row := []string{
-			m.Cell, string(m.Metric), figure(m.BaseMedian, m.Unit), figure(m.HeadMedian, m.Unit), number(m.Ratio, "%.3f"),
-			fmt.Sprintf("[%s, %s]", number(m.Low, "%.3f"), number(m.High, "%.3f")), fmt.Sprint(m.N), share(m.Worse), share(m.SD),
+			m.Cell, string(m.Metric), figure(m.BaseMedian, m.Unit), figure(m.HeadMedian, m.Unit), ratio(m.Ratio),
+			fmt.Sprintf("[%s, %s]", ratio(m.Low), ratio(m.High)), fmt.Sprint(m.N), share(m.Worse), share(m.SD),
 		}
 		if gated {
 			outcome := m.Outcome.String()
@@ -145,7 +145,7 @@ func remarks(v *verdict.Verdict) []string {
 	}
 	for i := range v.Sentinels {
 		s := &v.Sentinels[i]
-		out = append(out, fmt.Sprintf("sentinel   %s: head/base %s [%s, %s] n=%d, moved: %v", s.Name, number(s.Ratio, "%.3f"), number(s.Low, "%.3f"), number(s.High, "%.3f"), s.N, s.Moved))
+		out = append(out, fmt.Sprintf("sentinel   %s: head/base %s [%s, %s] n=%d, moved: %v", s.Name, ratio(s.Ratio), ratio(s.Low), ratio(s.High), s.N, s.Moved))
 	}
 	for i := range v.Dropped {
 		d := &v.Dropped[i]
@@ -172,6 +172,14 @@ func number(n verdict.Number, format string) string {
 		return "n/a"
 	}
 	return fmt.Sprintf(format, float64(n))
+}
+
+// ratio prints a ratio so that a difference of 0.1 % shows, and what is a thousand times smaller is not 0.
+func ratio(n verdict.Number) string {
+	if x := float64(n); x >= 0.1 && x < 10 {
+		return number(n, "%.3f")
+	}
+	return number(n, "%.3g")
 }
 
 func share(n verdict.Number) string {

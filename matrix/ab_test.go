@@ -425,6 +425,7 @@ func main() {
 	says(2, "base does not build", "--base", "broken")
 	says(2, "no such commit", "--base", "nowhere")
 	says(125, "no such commit", "--base", "nowhere", "--bisect-exit")
+	says(2, "has no brokerd, which --bench head drives", "--base", "first", "--head", "second", "--bench", "head")
 	says(1, "FAIL: a regression", "first", "second", "--session-dir", dir)
 	if list := git("worktree", "list"); strings.Contains(list, "\n") {
 		t.Errorf("worktrees are left: %s", list)

@@ -63,6 +63,9 @@ func driven(own *workload.Grid) (*workload.Grid, error) {
 	names := map[string]string{}
 	for i := range g.Cells {
 		c := &g.Cells[i]
+		if c.Case.Probe != workload.ProbeNone {
+			return nil, usagef("leave it out with --only, or judge with --bench own", "cell %q: a probe has no broker that --bench head could drive", c.Name)
+		}
 		if c.Case.Topology != workload.TopologyProcesses {
 			return nil, usagef("leave the topology out of the grid, or judge with --bench own", "cell %q: --bench head drives a broker in a process of its own, and topology is %s", c.Name, c.Case.Topology)
 		}

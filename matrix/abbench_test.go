@@ -161,6 +161,20 @@ func TestABBenchHeadFails(t *testing.T) {
 			}
 		})
 	}
+	// A probe has no broker, and settings of the broker tell no two cells apart for a bench that it is not part of.
+	for text, want := range map[string]string{
+		"{why: one, base: {probe: relay, batch: 64}}":                                             "a probe has no broker",
+		"{why: one, base: {payload: 256}, factors: {broker.subscriber_queue_capacity: [8, 512]}}": "differ in settings of the broker alone",
+	} {
+		b := newBench(t, "FAKE_AB=none")
+		args := b.twoBuilds()
+		if err := os.WriteFile(filepath.Join(b.dir, "pairs.yml"), []byte("why: a test\nblocks: ["+text+"]\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := b.ab("ab", args...); code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, want 2 and %q\n%s", text, code, want, stderr)
+		}
+	}
 	// A build without its brokerd.
 	b := newBench(t, "FAKE_AB=none")
 	args := b.twoBuilds()

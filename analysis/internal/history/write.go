@@ -23,8 +23,8 @@ const caveat = "Sessions share no drift control, and the test takes them for ind
 
 // about says what the history is made of.
 func (r *Report) about() string {
-	text := fmt.Sprintf("%d sessions from %s to %s, %d series; change points by E-divisive on the medians, permutation p at most %v",
-		r.Sessions, r.From.UTC().Format("2006-01-02 15:04"), r.To.UTC().Format("2006-01-02 15:04 UTC"), len(r.Series), r.Level)
+	text := fmt.Sprintf("%s from %s to %s, %d series; change points by E-divisive on the medians, permutation p at most %v",
+		count(r.Sessions, "session"), r.From.UTC().Format("2006-01-02 15:04"), r.To.UTC().Format("2006-01-02 15:04 UTC"), len(r.Series), r.Level)
 	if r.Hosts > 1 {
 		text += fmt.Sprintf("; %d hosts, each with series of its own", r.Hosts)
 	}
@@ -32,6 +32,14 @@ func (r *Report) about() string {
 		text += fmt.Sprintf("; %d cells with perturbing instruments left out", r.LeftOut)
 	}
 	return text
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // commit names what a point was built from.

@@ -55,15 +55,8 @@ func (b *bench) brokerGone() {
 	if err != nil {
 		b.t.Fatalf("no broker was started: %v", err)
 	}
-	deadline := within(20 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			b.t.Fatalf("broker %d is still there", pid)
-		}
+	if err := waitGone(pid); err != nil {
+		b.t.Errorf("broker %d is left: %v", pid, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 	"felix/analysis/internal/compare"
 	"felix/analysis/internal/load"
 	"felix/internal/cells"
+	"felix/internal/gate"
 	"felix/internal/runrecord"
 )
 
@@ -169,9 +171,11 @@ func readSide(label string, n load.Named, say load.Say) (side compare.Side, bloc
 	g := cells.NewGrouper()
 	block = map[string]int{}
 	sessions := []*runrecord.Session{n.Session}
-	thrown := 0
+	thrown, torn := 0, supersededIn(n.Session)
 	err = readSessions(sessions, func(r *load.Record) error {
 		switch {
+		case slices.Contains(torn, r.RunID): // of a pair that was run again as a whole
+			return nil
 		case r.Pair != nil && *r.Pair == 0: // an A/B warms up with it
 			thrown++
 			return nil
@@ -199,6 +203,18 @@ func readSide(label string, n load.Named, say load.Say) (side compare.Side, bloc
 	}
 	sayFigures(all, say)
 	return compare.Side{Label: label, Session: n.Session, Cells: all, Names: gridNames(sessions)}, block, nil
+}
+
+// supersededIn lists the trials of an A/B that count no more.
+func supersededIn(s *runrecord.Session) []string {
+	if s.Kind != runrecord.SessionKindAB {
+		return nil
+	}
+	x, err := gate.ReadExperiment(s.Dir)
+	if err != nil {
+		return nil // nothing says that any is
+	}
+	return x.Superseded
 }
 
 // ofState keeps the cells of the one state that a word means.

@@ -214,7 +214,7 @@ func cellMedians(t *testing.T, root, session string) map[string]float64 {
 }
 
 // benchstat reads the files of two sessions as one table each unit, and agrees on the medians. It is asked only where
-// it is installed (go install golang.org/x/perf/cmd/benchstat@latest).
+// it is installed: scripts/tool benchstat brings it, as .ci/run does.
 func TestBenchstatAgrees(t *testing.T) {
 	benchstat, err := exec.LookPath("benchstat")
 	if err != nil {

@@ -84,7 +84,7 @@ func runGate(args []string, stdout io.Writer, say func(string, ...any)) error {
 	return nil
 }
 
-func judge(word, results, file string, say func(string, ...any)) (*verdict.Verdict, error) {
+func judge(word, results, file string, say func(string, ...any)) (gate.Result, error) {
 	s, err := pairedSession(word, results)
 	if err != nil {
 		return nil, &usageError{err, gateHint}
@@ -120,12 +120,10 @@ func judge(word, results, file string, say func(string, ...any)) (*verdict.Verdi
 	}
 	for _, r := range records {
 		if r.SessionID == nil || *r.SessionID != s.SessionID {
-			v := verdict.Broken(spec, fmt.Errorf("record %s is of another session", r.RunID))
-			return &v, nil
+			return x.Told(verdict.Broken(spec, fmt.Errorf("record %s is of another session", r.RunID))), nil
 		}
 	}
-	v := gate.Judge(x, spec, records)
-	return &v, nil
+	return gate.Judge(x, spec, records), nil
 }
 
 // pairedSession finds the session, or without a word the newest of kind ab.
@@ -163,10 +161,10 @@ func readWhole(path string, say func(string, ...any)) (records []*runrecord.Reco
 	return records, err
 }
 
-func writeVerdict(w io.Writer, v *verdict.Verdict, format verdictFormat) error {
+func writeVerdict(w io.Writer, v gate.Result, format verdictFormat) error {
 	switch format {
 	case "md":
-		return gate.WriteMarkdown(w, v)
+		return v.WriteMarkdown(w)
 	case "json":
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -176,7 +174,7 @@ func writeVerdict(w io.Writer, v *verdict.Verdict, format verdictFormat) error {
 	case "github":
 		return writeAnnotations(w, v)
 	}
-	return gate.WriteText(w, v)
+	return v.WriteText(w)
 }
 
 type junitSuite struct {
@@ -203,13 +201,15 @@ type junitText struct {
 }
 
 // writeJUnit makes a test of the verdict and of each gated metric. An inconclusive one is skipped, unless the gate calls
-// it a failure; what cannot be judged is an error.
-func writeJUnit(w io.Writer, v *verdict.Verdict) error {
+// it a failure; what cannot be judged is an error. Of several arms, a metric in which the second is worse than the first
+// is a failure of those two.
+func writeJUnit(w io.Writer, v gate.Result) error {
 	s := junitSuite{Name: "felix gate"}
+	policy := verdict.Neutral
 	add := func(class, name string, o verdict.Outcome, text string) {
 		c := junitCase{Class: class, Name: name}
 		t := &junitText{Message: text}
-		switch code := v.Inconclusive.ExitCode(o); {
+		switch code := policy.ExitCode(o); {
 		case o == verdict.CannotJudge:
 			c.Error = t
 			s.Errors++
@@ -223,14 +223,30 @@ func writeJUnit(w io.Writer, v *verdict.Verdict) error {
 		s.Cases = append(s.Cases, c)
 		s.Tests++
 	}
-	add("verdict", gate.Headline(v), v.Outcome, strings.Join(v.Reasons, "; "))
-	for i := range v.Metrics {
-		m := &v.Metrics[i]
+	metric := func(class string, m *verdict.MetricResult) {
 		o := m.Outcome
 		if o == verdict.CannotJudge { // the whole was not judged, and says why
 			o = verdict.Inconclusive
 		}
-		add(m.Cell, string(m.Metric), o, m.String())
+		add(class, string(m.Metric), o, m.String())
+	}
+	outcome, reasons := v.Why()
+	switch v := v.(type) {
+	case gate.Two:
+		policy = v.Inconclusive
+		add("verdict", v.Headline(), outcome, strings.Join(reasons, "; "))
+		for i := range v.Metrics {
+			metric(v.Metrics[i].Cell, &v.Metrics[i])
+		}
+	case gate.Arms:
+		policy = v.Inconclusive
+		add("verdict", v.Headline(), outcome, strings.Join(reasons, "; "))
+		for i := range v.Comparisons {
+			c := &v.Comparisons[i]
+			for k := range c.Metrics {
+				metric(fmt.Sprintf("%s against %s: %s", c.B, c.A, c.Metrics[k].Result.Cell), &c.Metrics[k].Result)
+			}
+		}
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
@@ -245,26 +261,26 @@ func writeJUnit(w io.Writer, v *verdict.Verdict) error {
 }
 
 // writeAnnotations writes workflow commands: one a reason, at most ten, which is what a step shows.
-func writeAnnotations(w io.Writer, v *verdict.Verdict) error {
+func writeAnnotations(w io.Writer, v gate.Result) error {
+	outcome, lines := v.Why()
 	kind := "error"
 	switch {
-	case v.Outcome == verdict.Pass:
+	case outcome == verdict.Pass:
 		kind = "notice"
-	case v.Outcome == verdict.Inconclusive && v.ExitCode() != 1:
+	case outcome == verdict.Inconclusive && v.ExitCode() != 1:
 		kind = "warning"
 	}
 	const most = 10
 	text := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	lines := v.Reasons
 	if len(lines) == 0 {
-		lines = []string{gate.Headline(v)}
+		lines = []string{v.Headline()}
 	}
 	for i, reason := range lines {
 		if i == most-1 && len(lines) > most {
 			reason = fmt.Sprintf("and %d more reasons", len(lines)-i)
 		}
-		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", kind, property.Replace("felix gate: "+gate.Headline(v)), text.Replace(reason)); err != nil {
+		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", kind, property.Replace("felix gate: "+v.Headline()), text.Replace(reason)); err != nil {
 			return err
 		}
 		if i == most-1 {

@@ -116,6 +116,21 @@ func TestGateExitCodes(t *testing.T) {
 	}
 }
 
+// A file of records that is empty, or holds nothing that is one, is nothing measured: never a pass.
+func TestGateOfEmptyFiles(t *testing.T) {
+	for why, text := range map[string]string{"empty": "", "blank lines": "\n\n", "torn": `{"schema":"felix.ru`, "newer": `{"schema":"felix.run/2"}` + "\n"} {
+		dir := t.TempDir()
+		s := writePairs(t, dir, 0, nil)
+		if err := os.WriteFile(s.RecordsPath(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"gate", s.Dir}, &stdout, &stderr); code != 2 || !strings.Contains(stdout.String(), "no records: nothing was measured") {
+			t.Errorf("%s: exit code %d, want 2:\n%s%s", why, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
 func TestGateNeedsPairs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var stdout, stderr bytes.Buffer

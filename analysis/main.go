@@ -40,6 +40,7 @@ func commands() []command {
 	return []command{
 		{"table", "[--session latest|all|ID|DIR] [--format text|md]", "prints the cells of a session as a table", runTable},
 		{"compare", "BASE HEAD [HEAD…] | [SESSION] --by FACTOR", "holds sessions or commits against each other, or the levels of a factor", runCompare},
+		{"history", "[SESSION…] [--grid NAME] [--last N]", "follows the cells of many sessions through time and marks where they change", runHistory},
 		{"charts", "[--session latest|all|ID|DIR] [--out DIR] [--format svg,png]", "draws a session's pictures", runCharts},
 		{"export", "[--bench FILE] [--hgrm DIR] [--hlog FILE] [--tracker DIR]", "writes formats of other tools: benchstat, HdrHistogram, a tracker", runExport},
 		{"aggregate", "[--runs FILE] [--cells FILE] [--format csv|json]", "writes runs and cells for other programs", runAggregate},

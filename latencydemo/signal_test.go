@@ -57,7 +57,8 @@ func start(t *testing.T, args ...string) *started {
 }
 
 // waitForRole returns when the process has a descendant of that role started by another runner
-// than not, and says by which.
+// than not, and says by which. The role ignores SIGINT by then: a process that has its name but has
+// not come so far would be ended by a signal to the group.
 func (s *started) waitForRole(t *testing.T, role string, not int) (runner int) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -77,11 +78,25 @@ func (s *started) waitForRole(t *testing.T, role string, not int) (runner int) {
 			if err != nil || !strings.HasSuffix(string(cmdline), "role\x00"+role+"\x00") || runner == not {
 				continue
 			}
-			if ours := s.cmd.Process.Pid; runner == ours || parent[runner] == ours {
+			if ours := s.cmd.Process.Pid; (runner == ours || parent[runner] == ours) && ignoresInterrupt(pid) {
 				return runner
 			}
 		}
 	}
+}
+
+// ignoresInterrupt reports whether the process ignores SIGINT, by its mask in /proc.
+func ignoresInterrupt(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	m := regexp.MustCompile(`(?m)^SigIgn:\s*([0-9a-f]+)$`).FindSubmatch(status)
+	if m == nil {
+		return false
+	}
+	mask, err := strconv.ParseUint(string(m[1]), 16, 64)
+	return err == nil && mask&(1<<(syscall.SIGINT-1)) != 0
 }
 
 // parents maps every process to its parent.

@@ -9,15 +9,13 @@ import (
 	"strconv"
 	"strings"
 
+	"felix/internal/gate"
 	"felix/internal/verdict"
 )
 
-// noiseFloorFile is what a gate's file takes in: the noise of each metric on this machine.
-const noiseFloorFile = "noise-floor.yml"
-
 // tellAA judges equal arms: every failure is a false one.
 func (x *experiment) tellAA() (int, error) {
-	cells, err := verdict.Pairs(x.records, x.armFactors()...)
+	cells, err := verdict.Pairs(x.description.Counted(x.records), x.armFactors()...)
 	var r verdict.AAResult
 	if err != nil {
 		r = verdict.AAResult{Outcome: verdict.CannotJudge, Reasons: []string{err.Error()}}
@@ -47,9 +45,9 @@ func (x *experiment) tellAA() (int, error) {
 	for _, key := range slices.Sorted(maps.Keys(r.NoiseFloor)) {
 		fmt.Fprintf(&b, "  %s: %.5f\n", strconv.Quote(key), r.NoiseFloor[key])
 	}
-	if err := os.WriteFile(filepath.Join(x.dir, noiseFloorFile), []byte(b.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(x.dir, gate.NoiseFloorFile), []byte(b.String()), 0o644); err != nil {
 		return 0, err
 	}
-	x.say("the noise floor as a gate's file takes it: " + filepath.Join(x.dir, noiseFloorFile))
+	x.say("the noise floor as a gate's file takes it: " + filepath.Join(x.dir, gate.NoiseFloorFile))
 	return code, nil
 }

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,180 +19,6 @@ import (
 // Exit codes of ab and aa, besides those of a verdict.
 const exitCannotJudge = 2
 
-// abOptions are the flags of matrix ab and matrix aa as given.
-type abOptions struct {
-	aa               bool
-	base, head       string
-	baseSet, headSet []string
-	bin              string
-	gate             string
-	grids, only      []string
-	looks            []int
-	pairs            int // aa: pairs in all
-	canary           string
-	budget           time.Duration
-	timeout          time.Duration
-	cooldown         time.Duration
-	sentinel         time.Duration
-	seed             uint64
-	sessionDir       string
-	results          string
-	markdown         string
-	noWait           bool
-	dryRun           bool
-	bisectExit       bool
-
-	slowBy float64 // --canary as a share
-	flags  *pflag.FlagSet
-	args   []string
-}
-
-func (o *abOptions) name() string {
-	if o.aa {
-		return gate.KindAA
-	}
-	return gate.KindAB
-}
-
-func newABFlags(o *abOptions) *pflag.FlagSet {
-	f := pflag.NewFlagSet("matrix "+o.name(), pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
-	f.SetOutput(io.Discard)
-	if o.aa {
-		f.StringVar(&o.base, "base", "", "what both arms are: a commit, or a latencydemo (default: built from this checkout as it is)")
-		f.IntVar(&o.pairs, "pairs", 0, "pairs to run, as many gates as fit into them (default: those of the gate's last look)")
-	} else {
-		f.StringVar(&o.base, "base", "", "a commit, as git names it, or a latencydemo (default: as --bin)")
-		f.StringVar(&o.head, "head", "", "the same (default: built from this checkout as it is)")
-		f.StringArrayVar(&o.baseSet, "base-set", nil, "settings of base, k=v,…: a factor of the case, broker.KEY, client.KEY, transport.KEY, or env.NAME; repeatable")
-		f.StringArrayVar(&o.headSet, "head-set", nil, "settings of head")
-	}
-	f.StringVar(&o.canary, "canary", "", "slow head by this much, 20%, of one binary: a gate that works fails with 1")
-	f.StringVar(&o.bin, "bin", "", "the one latencydemo whose settings are compared (default: built from this checkout as it is)")
-	f.StringVar(&o.gate, "gate", "", "YAML file of the gate (default: the built-in one, presets/gate.yml)")
-	f.StringArrayVar(&o.grids, "grid", nil, "grid whose cells are judged, in place of the gate's; repeatable")
-	f.StringArrayVar(&o.only, "only", nil, "keep the cells with factor=level[,level…]; repeatable")
-	f.IntSliceVar(&o.looks, "looks", nil, "pairs at which the gate looks, as 12,20,30 (default: as the gate's file says)")
-	f.DurationVar(&o.budget, "budget", 0, "time for everything: ends at the last complete look, which is then inconclusive")
-	f.DurationVar(&o.timeout, "timeout", 0, "after which a trial is killed with all its processes (default: 4 times its estimate, at least 2m)")
-	f.DurationVar(&o.cooldown, "cooldown", 200*time.Millisecond, "pause before each trial")
-	f.DurationVar(&o.sentinel, "sentinel", sentinelTime, "of each probe of the machine beside each trial, CPU and loopback; 0 = none")
-	f.Uint64Var(&o.seed, "seed", 0, "of the order (default: a new one, which the session records)")
-	f.StringVar(&o.sessionDir, "session-dir", "", "directory of the session (default: a new one in --results)")
-	f.StringVar(&o.results, "results", "results", "directory in which sessions lie")
-	f.StringVar(&o.markdown, "markdown", "", "file to which the verdict is appended as Markdown, such as $GITHUB_STEP_SUMMARY")
-	f.BoolVar(&o.noWait, "no-wait", false, "fail when another measurement is running, instead of waiting")
-	f.BoolVar(&o.dryRun, "dry-run", false, "print the plan, build and run nothing")
-	f.BoolVar(&o.bisectExit, "bisect-exit", false, "exit code 125, which git bisect run skips, in place of 2 and 3")
-	o.flags = f
-	return f
-}
-
-func abHelp(aa bool) string {
-	text := `matrix ab measures two builds, or two settings of one build, in pairs and judges whether head is worse than base.
-
-usage: matrix ab --base REF|BIN [--head REF|BIN] [flags], or matrix ab BASE [HEAD] [flags]
-       matrix ab [--base-set k=v,…] --head-set k=v,… [flags]
-       matrix ab --canary 20% [flags]
-
-`
-	if aa {
-		text = `matrix aa measures one build against itself: how often the gate fails without a cause, and the noise of each metric.
-
-usage: matrix aa [--base REF|BIN] [flags]
-       matrix aa --canary 20% [flags]       the same, with a head that is slowed: judged as by matrix ab
-
-`
-	}
-	return text + newABFlags(&abOptions{aa: aa}).FlagUsages() + `
-Each pair is one trial of each arm, back to back, in balanced random order; the first pair of every cell is discarded.
-exit codes: 0 pass; 1 a regression; 2 cannot judge; 3 inconclusive
-`
-}
-
-// parseAB reads the flags strictly.
-func parseAB(args []string, aa bool) (*abOptions, error) {
-	o := &abOptions{aa: aa, args: args}
-	f := newABFlags(o)
-	command := "matrix " + o.name()
-	if err := parseFlags(f, args, command); err != nil {
-		return nil, err
-	}
-	help := command + " --help lists the flags"
-	for i, word := range f.Args() {
-		switch {
-		case i == 0 && !aa && o.base == "":
-			o.base = word
-		case i == 1 && !aa && o.head == "":
-			o.head = word
-		default:
-			return nil, usagef("every option starts with --; "+help, "stray word %q", word)
-		}
-	}
-	for _, d := range []struct {
-		name string
-		v    time.Duration
-		zero bool
-	}{{"timeout", o.timeout, false}, {"budget", o.budget, false}, {"cooldown", o.cooldown, true}, {"sentinel", o.sentinel, true}} {
-		if f.Changed(d.name) && (d.v < 0 || d.v == 0 && !d.zero) {
-			return nil, usagef("durations look like 500ms, 10s, 2h", "--%s %v: want more than 0", d.name, d.v)
-		}
-	}
-	var empty error
-	f.Visit(func(fl *pflag.Flag) {
-		if fl.Value.String() == "" && empty == nil {
-			empty = usagef(help, "--%s is empty", fl.Name)
-		}
-	})
-	if empty != nil {
-		return nil, empty
-	}
-	if f.Changed("pairs") && o.pairs < 1 {
-		return nil, usagef("leave it out for the gate's last look", "--pairs %d: want at least 1", o.pairs)
-	}
-	if o.bin != "" && (o.base != "" || o.head != "") {
-		return nil, usagef("--base and --head say what each arm is", "--bin is the one binary of both arms")
-	}
-	if o.canary != "" {
-		share, err := parseShare(o.canary)
-		if err != nil {
-			return nil, usagef("--canary 20%", "--canary %w", err)
-		}
-		if !aa && o.base != "" || o.head != "" || len(o.baseSet)+len(o.headSet) > 0 {
-			return nil, usagef("leave --base, --head and the settings out", "--canary slows one binary against itself")
-		}
-		if f.Changed("pairs") {
-			return nil, usagef("--looks says how many pairs a gate has", "--pairs is of matrix aa without a canary")
-		}
-		// Equal arms no longer: it is judged as any gate is.
-		o.slowBy, o.aa, o.head = share, false, o.base
-	}
-	if !aa && o.base == "" && o.head == "" && len(o.baseSet)+len(o.headSet) == 0 && o.slowBy == 0 {
-		return nil, usagef("matrix ab --base main, or matrix ab --head-set broker.KEY=VALUE", "nothing to compare: neither --base nor settings are given")
-	}
-	if !aa && o.base == "" && o.head != "" {
-		return nil, usagef("matrix ab --base main --head "+o.head, "--head without --base")
-	}
-	if !f.Changed("seed") {
-		o.seed = rand.Uint64N(1 << 32)
-	}
-	return o, nil
-}
-
-// parseShare reads 20% or 0.2.
-func parseShare(text string) (float64, error) {
-	number, percent := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		x /= 100
-	}
-	if err != nil || !(x > 0 && x <= 10) {
-		return 0, fmt.Errorf("%q: want a share such as 20%%", text)
-	}
-	return x, nil
-}
-
 // experiment is one call of matrix ab or aa.
 type experiment struct {
 	o      *abOptions
@@ -204,13 +27,16 @@ type experiment struct {
 	dir    string
 	pairs  int // of the last look, the discarded one not counted
 	tests  int
-	arms   [2]*arm // base, head
+	arms   []*arm // base and head, or three and more
 	model  *workload.Model
 	orders [][][]string // by cell and pair
 
 	session        *runrecord.Session
+	description    *gate.Experiment
 	records        []*runrecord.Record
-	order          int // of the trials in the session
+	resumed        bool        // records of an earlier call are among them
+	result         gate.Result // nil: not decided yet
+	order          int         // of the trials in the session
 	stop           stops
 	began          time.Time
 	stdout, stderr io.Writer
@@ -238,7 +64,11 @@ func abCommand(args []string, aa bool, stdout, stderr io.Writer) int {
 const bisectSkip = 125
 
 func experimentCode(o *abOptions, stdout, stderr io.Writer) int {
-	x, err := prepareAB(o, time.Now())
+	prepare := prepareAB
+	if o.resume != "" {
+		prepare = resumeAB
+	}
+	x, err := prepare(o, time.Now())
 	if err != nil {
 		return cannot(stderr, err)
 	}
@@ -277,8 +107,19 @@ func prepareAB(o *abOptions, now time.Time) (*experiment, error) {
 	if len(o.looks) > 0 {
 		x.spec.Looks = o.looks
 	}
+	if o.noiseFloor != "" {
+		if len(x.spec.NoiseFloor) > 0 {
+			return nil, usagef("say it once", "--noise-floor: %s has a noise_floor of its own", g.Name)
+		}
+		if x.spec.NoiseFloor, err = gate.LoadNoiseFloor(o.noiseFloor); err != nil {
+			return nil, usagef("matrix aa writes noise-floor.yml into its session", "--noise-floor: %w", err)
+		}
+	}
 	if x.spec, err = x.spec.Resolve(); err != nil {
 		return nil, usagef("--looks 12,20,30", "%w", err)
+	}
+	if x.many() && len(x.spec.Waivers) > 0 {
+		return nil, usagef("leave the waivers out of its file", "%s has waivers: a comparison of arms has none", g.Name)
 	}
 	if o.sentinel == 0 {
 		x.spec.SentinelOptional = true
@@ -307,13 +148,14 @@ func (x *experiment) plan() error {
 	if x.tests, err = x.spec.Tests(cases); err != nil {
 		return usagef("give the gate cells that it has a metric for: --grid, --only, or metrics in its file", "%w", err)
 	}
+	if n := len(x.arms); x.many() {
+		x.tests *= n * (n - 1) // every two of them, in both directions
+	}
 	if err := x.spec.FeasibleTests(x.tests); err != nil {
 		return usagef("more pairs at the last look, fewer looks, or fewer cells", "%w", err)
 	}
 	x.model = newModel()
-	for i := range cells {
-		x.orders = append(x.orders, verdict.Orders([]string{verdict.Base, verdict.Head}, x.pairs+1, x.o.seed+uint64(i)))
-	}
+	x.draw()
 	if first := x.until(min(x.spec.Looks[0], x.pairs)); x.o.budget > 0 && first > x.o.budget {
 		return usagef("a larger --budget, or fewer cells with --only", "budget %v: the first look takes about %s", x.o.budget, about(first))
 	}
@@ -322,6 +164,17 @@ func (x *experiment) plan() error {
 	}
 	return nil
 }
+
+// draw decides the order of the arms in every pair of every cell.
+func (x *experiment) draw() {
+	x.orders = nil
+	for i := range x.arms[0].grid.Cells {
+		x.orders = append(x.orders, verdict.Orders(x.armNames(), x.pairs+1, x.o.seed+uint64(i)))
+	}
+}
+
+// many reports whether there are more arms than base and head.
+func (x *experiment) many() bool { return len(x.o.arms) > 2 }
 
 // until estimates how long so many pairs of every cell take, with the discarded one.
 func (x *experiment) until(pairs int) time.Duration { return time.Duration(pairs+1) * x.round() }
@@ -344,10 +197,16 @@ func (x *experiment) writePlan(w io.Writer) {
 	for _, a := range x.arms {
 		fmt.Fprintf(w, "%-10s %s\n", a.name, a.text())
 	}
+	if x.o.bench == gate.BenchHead {
+		fmt.Fprintf(w, "bench      head: its latencydemo drives the brokerd of each arm\n")
+	}
 	cells := x.arms[0].grid.Cells
 	fmt.Fprintf(w, "cells      %d\n", len(cells))
 	for i := range cells {
 		fmt.Fprintf(w, "  %3d  %s  %s a trial\n", i+1, cells[i].Name, about(x.model.Trial(&cells[i])))
+	}
+	if done := x.complete(); done > 0 {
+		fmt.Fprintf(w, "recorded   %d of %d pairs already\n", done, len(cells)*(x.pairs+1))
 	}
 	fmt.Fprintf(w, "pairs      %d of every cell and one that is discarded, in balanced random order, seed %d\n", x.pairs, x.o.seed)
 	if x.o.aa {

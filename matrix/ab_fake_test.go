@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -42,6 +44,8 @@ func fakePair(args []string) int {
 	f.String("json", "", "")
 	f.Bool("allow-undersized", false, "")
 	broker := f.StringArray("broker-set", nil, "")
+	f.Var(&c.Topology, "topology", "")
+	addr := f.String("broker", "", "")
 	if err := f.Parse(args); err != nil {
 		fmt.Fprintln(os.Stderr, "latencydemo:", err)
 		return 2
@@ -59,6 +63,9 @@ func fakePair(args []string) int {
 		return 2
 	}
 	head := filepath.Base(filepath.Dir(os.Args[0])) == "head" || os.Getenv("ARM") == "head"
+	if *addr != "" { // one bench drives both brokers
+		head = *addr == fakeHeadAddr
+	}
 	does := map[string]bool{}
 	for _, word := range strings.Fields(os.Getenv("FAKE_AB")) {
 		arm, what, _ := strings.Cut(word, ":")
@@ -76,7 +83,22 @@ func fakePair(args []string) int {
 		return 2
 	case *dryRun:
 		fmt.Printf("case       %s\nlossless   yes\n", c.Key())
+		fmt.Print("broker     subscriber_queue_policy = block  (policy lossless)\nbroker     log_capacity = 1024  (default)\n" +
+			"broker     quic_bind = 127.0.0.1:0  (trial)\nclient     client_sub_queue_policy = block  (policy lossless)\n" +
+			"transport  conn_recv_window = 67108864  (default)\ntransport  keep_alive_ms = 9  (env FELIX_KEEP_ALIVE_MS)\n")
+		for k, v := range c.BrokerSet {
+			fmt.Printf("broker     %s = %s  (flag --broker-set)\n", k, v)
+		}
 		return 0
+	case *addr != "" && c.Topology != workload.TopologyExternal, c.Topology == workload.TopologyExternal && *addr == "":
+		fmt.Fprintln(os.Stderr, "latencydemo: --broker needs --topology external")
+		return 2
+	case does["kill-broker"]: // and then it would wait for ever
+		signal.Ignore(os.Interrupt)
+		text, _ := os.ReadFile(filepath.Join(os.Getenv("FAKE_STATE"), "broker-pid"))
+		pid, _ := strconv.Atoi(string(text))
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		select {}
 	case does["crash"]:
 		fmt.Fprintln(os.Stderr, "panic: it broke")
 		return 3

@@ -217,7 +217,11 @@ func TestABBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.began = time.Now().Add(-time.Hour)
-	v, err := x.measure()
+	err = x.measure()
+	if x.result != nil {
+		t.Errorf("decided: %v", x.result)
+	}
+	v := x.replay().(gate.Two)
 	if err != nil || v.Outcome != verdict.CannotJudge || len(x.records) != 4 || len(x.session.Notes) != 1 || !strings.Contains(x.session.Notes[0], "budget 1h0m0s: 60m are used") && !strings.Contains(x.session.Notes[0], "budget 1h0m0s: 1h00m are used") {
 		t.Errorf("verdict %v %q, %v, %d records, notes %q", v.Outcome, v.Reasons, err, len(x.records), x.session.Notes)
 	}
@@ -261,7 +265,7 @@ func TestAA(t *testing.T) {
 		wantMatch(t, stdout, want)
 	}
 	// What it writes is what a gate reads.
-	text, err := os.ReadFile(filepath.Join(dir, noiseFloorFile))
+	text, err := os.ReadFile(filepath.Join(dir, gate.NoiseFloorFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,6 +425,7 @@ func main() {
 	says(2, "base does not build", "--base", "broken")
 	says(2, "no such commit", "--base", "nowhere")
 	says(125, "no such commit", "--base", "nowhere", "--bisect-exit")
+	says(2, "has no brokerd, which --bench head drives", "--base", "first", "--head", "second", "--bench", "head")
 	says(1, "FAIL: a regression", "first", "second", "--session-dir", dir)
 	if list := git("worktree", "list"); strings.Contains(list, "\n") {
 		t.Errorf("worktrees are left: %s", list)

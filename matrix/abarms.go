@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"felix/internal/gate"
 	"felix/internal/host"
 	"felix/internal/runrecord"
 	"felix/internal/verdict"
@@ -20,14 +21,16 @@ func newModel() *workload.Model { return presets.Model() }
 type arm struct {
 	name   string
 	origin origin
-	set    []string // factor=level
-	env    []string // NAME=value
-	grid   *workload.Grid
+	set    []string       // factor=level
+	env    []string       // NAME=value
+	grid   *workload.Grid // as its trials and their records have it
+	own    *workload.Grid // as the gate has it: with --bench head, grid leaves to brokerd what is the broker's
 
-	binary string // in the session's directory, by a path that means it from everywhere
-	build  runrecord.Build
-	side   *sitting   // makes its records
-	slow   [][]string // by cell: flags of the canary, once they are known
+	binary string          // the latencydemo, in the session's directory, by a path that means it from everywhere
+	build  runrecord.Build // of what is measured
+	broker *ownBroker      // nil: latencydemo starts the broker
+	side   *sitting        // makes its records
+	slow   [][]string      // by cell: flags of the canary, once they are known
 }
 
 // text says what the arm is.
@@ -40,40 +43,106 @@ func (a *arm) text() string {
 	return strings.Join(words, " ")
 }
 
-// setArms makes both arms of the flags, each with its own grid, whose cells correspond one by one.
+// armFlags is an arm as the flags say it.
+type armFlags struct {
+	name, from, fromFlag string
+	set                  []string
+	setFlag              string
+}
+
+// setArms makes the arms of the flags, each with its own grid, whose cells correspond one by one.
 func (x *experiment) setArms() error {
 	o := x.o
-	from := [2]string{o.base, o.head}
+	head := o.head
 	if o.aa {
-		from[1] = o.base
+		head = o.base
 	}
-	sets := [2][]string{o.baseSet, o.headSet}
-	for i, name := range []string{verdict.Base, verdict.Head} {
-		a := &arm{name: name}
+	given := []armFlags{
+		{verdict.Base, o.base, "--base", o.baseSet, "--base-set"},
+		{verdict.Head, head, "--head", o.headSet, "--head-set"},
+	}
+	if x.many() {
 		var err error
-		if a.origin, err = findOrigin("--"+name, from[i], o.bin); err != nil {
+		if given, err = splitArms(o.arms); err != nil {
 			return err
 		}
-		if a.set, a.env, err = splitSettings("--"+name+"-set", sets[i]); err != nil {
-			return err
-		}
-		if a.grid, err = x.gate.Grid(a.set...); err != nil {
-			return gridUsage(fmt.Errorf("%s: %w", name, err))
-		}
-		if err := checkGrid(a.grid); err != nil {
-			return err
-		}
-		x.arms[i] = a
 	}
-	base, head := x.arms[0], x.arms[1]
-	if b, h := len(base.grid.Cells), len(head.grid.Cells); b != h {
-		return usagef("set what the gate's grids do not vary, or fix it with --only", "base has %d cells and head %d: a setting takes the place of levels that a grid varies", b, h)
+	for _, g := range given {
+		a := &arm{name: g.name}
+		var err error
+		if a.origin, err = findOrigin(g.fromFlag, g.from, o.bin); err != nil {
+			return err
+		}
+		if a.set, a.env, err = splitSettings(g.setFlag, g.set); err != nil {
+			return err
+		}
+		if a.own, err = x.gate.Grid(a.set...); err != nil {
+			return gridUsage(fmt.Errorf("%s: %w", a.name, err))
+		}
+		if err := checkGrid(a.own); err != nil {
+			return err
+		}
+		a.grid = a.own
+		if o.bench == gate.BenchHead {
+			if a.grid, err = driven(a.own); err != nil {
+				return err
+			}
+		}
+		x.arms = append(x.arms, a)
 	}
-	same := base.origin == head.origin && slices.Equal(base.set, head.set) && slices.Equal(base.env, head.env)
-	if same && !o.aa && o.slowBy == 0 {
+	return x.checkArms()
+}
+
+// checkArms refuses arms that cannot be compared, or need not be.
+func (x *experiment) checkArms() error {
+	base := x.arms[0]
+	differ := x.o.aa || x.o.slowBy > 0
+	for _, a := range x.arms[1:] {
+		if b, h := len(base.grid.Cells), len(a.grid.Cells); b != h {
+			return usagef("set what the gate's grids do not vary, or fix it with --only", "%s has %d cells and %s %d: a setting takes the place of levels that a grid varies", base.name, b, a.name, h)
+		}
+		differ = differ || base.origin != a.origin || !slices.Equal(base.set, a.set) || !slices.Equal(base.env, a.env)
+	}
+	if !differ && x.many() {
+		return usagef("give one of them settings: --arm NAME:k=v", "all arms are the same: %s", base.text())
+	}
+	if !differ {
 		return usagef("matrix aa measures a build against itself", "base and head are the same: %s", base.text())
 	}
 	return nil
+}
+
+func (x *experiment) armNames() []string {
+	var names []string
+	for _, a := range x.arms {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// head is the arm whose bench it is, and whose build the session names.
+func (x *experiment) head() *arm { return x.arms[len(x.arms)-1] }
+
+var armName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// splitArms reads NAME:k=v,… ; NAME alone, with or without its colon, is an arm without settings.
+func splitArms(given []string) ([]armFlags, error) {
+	var out []armFlags
+	for _, text := range given {
+		name, list, _ := strings.Cut(text, ":")
+		if !armName.MatchString(name) {
+			return nil, usagef("as in --arm fix:broker.subscriber_queue_capacity=8", "--arm %q: want NAME:k=v,… with a name of letters, digits, '-', '_' and '.'", text)
+		}
+		if slices.ContainsFunc(out, func(a armFlags) bool { return a.name == name }) {
+			return nil, usagef("give each arm a name of its own", "--arm %s is given twice", name)
+		}
+		a := armFlags{name: name, fromFlag: "--bin", setFlag: "--arm " + name}
+		if list != "" {
+			a.set = []string{list}
+		}
+		out = append(out, a)
+	}
+	return out, nil
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -110,14 +179,16 @@ func splitSettings(flag string, given []string) (set, env []string, err error) {
 func (x *experiment) armFactors() []string {
 	var out []string
 	for i := range x.arms[0].grid.Cells {
-		base := strings.Fields(x.arms[0].grid.Cells[i].Case.Key())
-		head := strings.Fields(x.arms[1].grid.Cells[i].Case.Key())
-		for _, pair := range [][2][]string{{base, head}, {head, base}} {
-			for _, word := range pair[0] {
-				factor, _, _ := strings.Cut(word, "=")
-				if !slices.Contains(pair[1], word) && !slices.Contains(out, factor) {
-					out = append(out, factor)
-				}
+		count := map[string]int{} // words of the keys
+		for _, a := range x.arms {
+			for _, word := range strings.Fields(a.grid.Cells[i].Case.Key()) {
+				count[word]++
+			}
+		}
+		for word, n := range count {
+			factor, _, _ := strings.Cut(word, "=")
+			if n < len(x.arms) && !slices.Contains(out, factor) {
+				out = append(out, factor)
 			}
 		}
 	}
@@ -130,10 +201,13 @@ type origin struct {
 	commit string // full id
 	typed  string // what was typed
 	file   string
+	said   string // of a resumed session: its text
 }
 
 func (o origin) text() string {
 	switch {
+	case o.said != "":
+		return o.said
 	case o.commit != "":
 		return fmt.Sprintf("commit %s (%s)", shortDigest(o.commit), o.typed)
 	case o.file != "":

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"felix/internal/build"
+	"felix/internal/gate"
 )
 
 // askGit asks git in the working directory.
@@ -52,38 +53,52 @@ func findCommit(ref string) (string, error) {
 	return "", usagef("a branch, a tag, a commit, or the path of a latencydemo; git fetch brings what is not here", "no such commit")
 }
 
-// provide makes the arms' binaries, each in a directory of the session, or one for both where they are the same.
+// provide makes the arms' binaries, each in a directory of the session, or one for all where they are the same. With
+// --bench head there is one latencydemo, head's, and a brokerd of each arm.
 func (x *experiment) provide(ctx context.Context) error {
-	base, head := x.arms[0], x.arms[1]
+	same := true
 	for _, a := range x.arms {
-		dir := filepath.Join(x.dir, a.name)
-		if base.origin == head.origin {
-			dir = x.dir
-			if a == head {
-				head.binary, head.build = base.binary, base.build
-				break
+		same = same && a.origin == x.arms[0].origin
+	}
+	driven := x.o.bench == gate.BenchHead
+	for i, a := range x.arms {
+		if same && i > 0 {
+			a.binary, a.build = x.arms[0].binary, x.arms[0].build
+			if driven {
+				a.broker = x.arms[0].broker.forArm()
 			}
+			continue
+		}
+		dir := x.dir
+		if !same {
+			dir = filepath.Join(x.dir, a.name)
+		}
+		var products []product
+		if !driven || same || a == x.head() {
+			products = append(products, product{binaryFile, filepath.Join(dir, binaryFile)})
+		}
+		if driven {
+			products = append(products, product{brokerFile, filepath.Join(dir, brokerFile)})
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		file, err := filepath.Abs(filepath.Join(dir, binaryFile))
-		if err != nil {
-			return err
-		}
-		a.binary = file
-		if err := x.provideOne(ctx, a); err != nil {
-			return err
-		}
-		sum, err := fileSHA256(file)
-		if err != nil {
-			return err
-		}
-		a.build = askIdentity(ctx, file, sum, x.say)
-		if err := eligible(a); err != nil {
+		if err := x.provideArm(ctx, a, products); err != nil {
 			return err
 		}
 	}
+	if driven {
+		for _, a := range x.arms {
+			if a.binary == "" {
+				a.binary, a.build = x.head().binary, x.head().build
+			}
+		}
+		for _, a := range x.arms {
+			a.broker.bench, a.build = a.build, measured(a.broker.build, a.build)
+		}
+		return nil
+	}
+	base, head := x.arms[0], x.head()
 	if b, h := base.build.BinarySHA256, head.build.BinarySHA256; base.origin != head.origin && b != nil && h != nil && *b == *h &&
 		len(base.set)+len(base.env)+len(head.set)+len(head.env) == 0 {
 		x.say("base and head are the same binary, to the byte: this is an A/A")
@@ -91,16 +106,58 @@ func (x *experiment) provide(ctx context.Context) error {
 	return nil
 }
 
-func (x *experiment) provideOne(ctx context.Context, a *arm) error {
+// provideArm makes an arm's binaries and asks them who they are.
+func (x *experiment) provideArm(ctx context.Context, a *arm, products []product) error {
+	for i := range products {
+		abs, err := filepath.Abs(products[i].file)
+		if err != nil {
+			return err
+		}
+		products[i].file = abs
+	}
+	if err := x.makeProducts(ctx, a, products); err != nil {
+		return err
+	}
+	for _, p := range products {
+		sum, err := fileSHA256(p.file)
+		if err != nil {
+			return err
+		}
+		if err := eligible(a.name, p); err != nil {
+			return err
+		}
+		if p.command == binaryFile {
+			a.binary, a.build = p.file, askIdentity(ctx, p.file, sum, x.say)
+			continue
+		}
+		a.broker = &ownBroker{binary: p.file, build: askBroker(ctx, p.file, sum, x.say)}
+	}
+	return nil
+}
+
+func (x *experiment) makeProducts(ctx context.Context, a *arm, products []product) error {
 	switch o := a.origin; {
 	case o.file != "":
-		return copyBinary(o.file, a.binary)
+		for _, p := range products {
+			from := o.file
+			if p.command == brokerFile {
+				from = filepath.Join(filepath.Dir(o.file), brokerFile)
+				if !executableFile(from) {
+					return usagef("put the brokerd of that build beside it (scripts/task build makes both in .bin/), name a commit, or judge with --bench own",
+						"%s: --bench head drives a brokerd, and there is none beside %s", a.name, o.file)
+				}
+			}
+			if err := copyBinary(from, p.file); err != nil {
+				return err
+			}
+		}
+		return nil
 	case o.commit != "":
 		x.say(fmt.Sprintf("building %s: %s", a.name, a.origin.text()))
-		return buildCommit(ctx, o.commit, a)
+		return buildCommit(ctx, o.commit, a, products)
 	}
 	x.say(fmt.Sprintf("building %s: %s", a.name, a.origin.text()))
-	if err := buildBinary(ctx, a.binary, x.say); err != nil {
+	if err := buildHere(ctx, x.say, products...); err != nil {
 		return usageOf(a, err)
 	}
 	return nil
@@ -116,7 +173,7 @@ func usageOf(a *arm, err error) error {
 
 // buildCommit builds a commit in a worktree of its own, with the toolchain and the flags of this checkout: what differs
 // between the arms is their code alone.
-func buildCommit(ctx context.Context, commit string, a *arm) (err error) {
+func buildCommit(ctx context.Context, commit string, a *arm, products []product) (err error) {
 	tmp, err := os.MkdirTemp("", "felix-ab-")
 	if err != nil {
 		return err
@@ -134,17 +191,23 @@ func buildCommit(ctx context.Context, commit string, a *arm) (err error) {
 	if err != nil {
 		return usageOf(a, err)
 	}
-	if _, err := os.Stat(filepath.Join(tree, "latencydemo")); err != nil {
-		return usagef("compare with a later commit", "%s: commit %s has no latencydemo", a.name, shortDigest(commit))
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", a.binary, "./latencydemo")
-	cmd.Dir = tree
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	env := append(os.Environ(), "GOWORK=off")
 	if version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output(); err == nil {
-		cmd.Env = append(cmd.Env, "GOTOOLCHAIN="+strings.TrimSpace(string(version)))
+		env = append(env, "GOTOOLCHAIN="+strings.TrimSpace(string(version)))
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return usageOf(a, fmt.Errorf("%w: %s", err, lastLines(string(out), 12)))
+	for _, p := range products {
+		dir := commandDirs[p.command]
+		if _, err := os.Stat(filepath.Join(tree, dir)); err != nil {
+			if p.command == brokerFile {
+				return usagef("compare with a later commit, or judge with --bench own", "%s: commit %s has no brokerd, which --bench head drives", a.name, shortDigest(commit))
+			}
+			return usagef("compare with a later commit", "%s: commit %s has no %s", a.name, shortDigest(commit), p.command)
+		}
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", p.file, dir)
+		cmd.Dir, cmd.Env = tree, env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return usageOf(a, fmt.Errorf("%w: %s", err, lastLines(string(out), 12)))
+		}
 	}
 	return nil
 }
@@ -157,9 +220,9 @@ func lastLines(text string, n int) string {
 
 // eligible refuses builds whose figures mean nothing, before anything is measured. What a binary does not tell, its
 // records do.
-func eligible(a *arm) error {
-	info, err := buildinfo.ReadFile(a.binary)
-	if err != nil || info.Path != "felix/latencydemo" {
+func eligible(arm string, p product) error {
+	info, err := buildinfo.ReadFile(p.file)
+	if err != nil || info.Path != "felix"+strings.TrimPrefix(commandDirs[p.command], ".") {
 		return nil
 	}
 	for _, s := range info.Settings {
@@ -173,7 +236,7 @@ func eligible(a *arm) error {
 			bad = "-N"
 		}
 		if bad != "" {
-			return usagef("build it without", "%s is built with %s: such a build is not measured", a.name, bad)
+			return usagef("build it without", "%s: %s is built with %s: such a build is not measured", arm, p.command, bad)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func provideBinary(ctx context.Context, o *runOptions, s *sitting, say func(stri
 		err = copyBinary(o.bin, s.binary())
 	} else {
 		say("building latencydemo")
-		err = buildBinary(ctx, s.executable(), say)
+		err = buildHere(ctx, say, product{binaryFile, s.executable()})
 	}
 	if err != nil {
 		return nil, err
@@ -78,11 +78,11 @@ func checkBinary(flag, file string) error {
 func copyBinary(from, to string) error {
 	src, err := os.Open(from)
 	if err != nil {
-		return usagef(binHint, "--bin: %w", err)
+		return usagef(binHint, "%w", err)
 	}
 	defer src.Close()
 	if st, err := src.Stat(); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-		return usagef(binHint, "--bin %s: not an executable file", from)
+		return usagef(binHint, "%s: not an executable file", from)
 	}
 	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err != nil {
@@ -95,7 +95,14 @@ func copyBinary(from, to string) error {
 	return nil
 }
 
-func buildBinary(ctx context.Context, to string, say func(string)) error {
+// product is a command and where its binary goes.
+type product struct{ command, file string }
+
+// The commands that are built, by package.
+var commandDirs = map[string]string{binaryFile: "./latencydemo", brokerFile: "./broker/brokerd"}
+
+// buildHere builds commands from the checkout around the working directory, as it is.
+func buildHere(ctx context.Context, say func(string), products ...product) error {
 	const hint = "run it inside the checkout, or give --bin FILE (scripts/task build makes .bin/latencydemo)"
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Path}}\n{{.Dir}}")
 	out, err := cmd.Output()
@@ -110,10 +117,12 @@ func buildBinary(ctx context.Context, to string, say func(string)) error {
 	if err != nil {
 		say("building without an identity: " + err.Error())
 	}
-	cmd = exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", to, "./latencydemo")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build latencydemo: %w\n%s", err, strings.TrimSpace(string(out)))
+	for _, p := range products {
+		cmd = exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", p.file, commandDirs[p.command])
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", p.command, err, strings.TrimSpace(string(out)))
+		}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ type child struct {
 	args    []string
 	env     []string
 	timeout time.Duration
+	lost    <-chan struct{} // closed when what it measures has died: it is killed then; nil: it starts that itself
 }
 
 // ending is how a child ended.
@@ -30,12 +31,15 @@ type ending struct {
 	signal    string            // its name, "" if none
 	timedOut  bool
 	quit      bool   // killed because we were told to quit at once
+	broker    string // what was wrong with the broker that it was to drive; "" if nothing was
 	output    []byte // the last 64 KiB of stdout and stderr
 }
 
 // how says in a few words how the process ended.
 func (e *ending) how(timeout time.Duration) string {
 	switch {
+	case e.broker != "":
+		return e.broker
 	case e.timedOut:
 		return fmt.Sprintf("killed at the timeout of %v (%s)", timeout, e.signal)
 	case e.signal != "":
@@ -124,6 +128,7 @@ func (c child) wait(stop stops, p *os.Process, exited <-chan struct{}, e *ending
 			e.timedOut = true
 		case <-stop.hard.Done():
 			e.quit = true
+		case <-c.lost:
 		}
 		killGroup(p)
 		<-exited

@@ -38,6 +38,7 @@ type runOptions struct {
 	noWait      bool
 	dryRun      bool
 	bin         string
+	sessionFile string
 
 	flags *pflag.FlagSet
 	args  []string
@@ -54,6 +55,7 @@ func newRunFlags(o *runOptions) *pflag.FlagSet {
 	f.IntVar(&o.trials, "trials", 0, "trials of every cell (default: what the grid says)")
 	f.StringVar(&o.sessionDir, "session-dir", "", "directory of the session (default: a new one in --results)")
 	f.StringVar(&o.results, "results", "results", "directory in which sessions lie")
+	f.StringVar(&o.sessionFile, "session-file", "", "file to which the session's directory is written once it exists, for whatever comes after")
 	f.BoolVar(&o.resume, "resume", false, "go on with the session: its own binary, what is recorded is skipped")
 	f.StringVar(&o.order, "order", orderRandom, "random: trial 1 of all cells in random order, then trial 2 …; listed: the same, cells as listed")
 	f.Uint64Var(&o.seed, "seed", 0, "of the random order (default: a new one, which the session records)")
@@ -122,7 +124,7 @@ func parseRun(args []string) (*runOptions, error) {
 	case o.resume && o.dryRun && o.sessionDir == "":
 		return nil, usagef("add --session-dir DIR", "--resume --dry-run needs the session named")
 	}
-	for name, empty := range map[string]bool{"session-dir": o.sessionDir == "", "results": o.results == "", "bin": o.bin == "", "grid": o.grid == ""} {
+	for name, empty := range map[string]bool{"session-dir": o.sessionDir == "", "results": o.results == "", "bin": o.bin == "", "session-file": o.sessionFile == "", "grid": o.grid == ""} {
 		if f.Changed(name) && empty {
 			return nil, usagef("matrix run --help lists the flags", "--%s is empty", name)
 		}

@@ -30,7 +30,7 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 const helpText = `matrix runs every cell of a grid, several trials each, and ends with a table.
 
 usage: matrix run --grid NAME|FILE [flags]
-       matrix ab --base REF|BIN [--head REF|BIN] | --head-set k=v,… [flags]
+       matrix ab --base REF|BIN [--head REF|BIN] | --head-set k=v,… | --arm NAME:k=v,… … [flags]
        matrix aa [--base REF|BIN] [flags]
        matrix sessions list | show ID | remove ID...
 
@@ -39,6 +39,7 @@ usage: matrix run --grid NAME|FILE [flags]
   matrix run --grid fast --only preset=P1_hash   some of its cells
   matrix run --resume --session-dir DIR          goes on where it was stopped
   matrix ab --base main                          is this checkout worse than main? (ab --help, aa --help)
+  matrix ab --base main --bench head             the same, where the bench itself has changed
   matrix sessions show latest                    what the newest session holds
 
 exit codes: 0 valid; 1 ran, but invalid, failed or interrupted; 2 usage, grid or session

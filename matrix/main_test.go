@@ -27,6 +27,8 @@ const asCommand = "MATRIX_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	switch {
+	case filepath.Base(os.Args[0]) == brokerFile:
+		os.Exit(fakeBroker(os.Args[1:]))
 	case filepath.Base(os.Args[0]) == binaryFile, slices.Equal(os.Args[1:], []string{"--version"}):
 		os.Exit(fakeTrial(os.Args[1:]))
 	case os.Getenv(asCommand) != "":

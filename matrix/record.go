@@ -38,7 +38,7 @@ func (s *sitting) finish(t task, e *ending, stopped bool) (*runrecord.Record, er
 		r = s.substitute(t, e, fmt.Sprintf("%s: %s", e.how(t.timeout), e.noRecord))
 	case r.Case.Key != c.Case.Key():
 		r = s.substitute(t, e, fmt.Sprintf("%s: its record is of another case: %s", e.how(t.timeout), r.Case.Key))
-	case e.timedOut, r.Valid && e.exitCode != 0:
+	case e.timedOut, e.broker != "", r.Valid && e.exitCode != 0:
 		text := "after its record: " + e.how(t.timeout)
 		r.Valid, r.Error = false, &text
 		r.Reasons = append(r.Reasons, text)

@@ -138,6 +138,11 @@ func (r *runner) run() (code int, err error) {
 		}
 		return 0, r.noSpace(err)
 	}
+	if file := r.o.sessionFile; file != "" {
+		if err := os.WriteFile(file, []byte(r.Dir+"\n"), 0o644); err != nil {
+			return 0, usagef("give a file that can be written", "--session-file: %w", err)
+		}
+	}
 	r.began = time.Now()
 	r.plan = r.sitting.plan(r.o)
 	fmt.Fprintf(r.stderr, "session    %s\n", r.Dir)

@@ -35,6 +35,7 @@ type sitting struct {
 	seed   uint64
 	// resumed: records of an earlier call are in it.
 	resumed bool
+	again   string // the command that goes on with it; "" is matrix run
 }
 
 func (s *sitting) binary() string { return filepath.Join(s.Dir, binaryFile) }
@@ -49,6 +50,9 @@ func (s *sitting) executable() string {
 
 // resumeHint is the command that goes on with the session.
 func (s *sitting) resumeHint() string {
+	if s.again != "" {
+		return "resume with: " + s.again
+	}
 	return "resume with: matrix run --resume --session-dir " + s.Dir
 }
 

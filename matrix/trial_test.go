@@ -62,7 +62,7 @@ func TestHangingTrialIsKilledWithItsGroup(t *testing.T) {
 func waitGone(pid int) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := within(5 * time.Second)
+	deadline := within(20 * time.Second)
 	for {
 		if syscall.Kill(pid, 0) != nil {
 			return nil

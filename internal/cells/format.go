@@ -10,34 +10,37 @@ import (
 	"felix/internal/stat"
 )
 
-// unit is how the numbers of one row are scaled, so that a median, its interval and its worst can be compared.
-type unit struct {
-	name  string
+// Unit is how the numbers of one row are scaled, so that a median, its interval and its worst, or the medians of two
+// cells, can be compared by eye.
+type Unit struct {
+	Name  string // "MB/s", "us"
 	per   float64
 	kilos bool // 118.0k
 }
 
-// unitFor picks the unit of a figure by its median.
-func unitFor(f Figure) unit {
-	switch f.Unit {
+// UnitOf picks the scale of figures in a unit by one of them, the median or the larger of two.
+func UnitOf(name string, median float64) Unit {
+	switch name {
 	case "B/s":
-		return unit{name: "MB/s", per: 1e6}
+		return Unit{Name: "MB/s", per: 1e6}
 	case "msg/s":
-		return unit{name: "msg/s", per: 1, kilos: true}
+		return Unit{Name: "msg/s", per: 1, kilos: true}
 	case "ns":
 		switch {
-		case !(f.Median >= 10e6): // none, too
-			return unit{name: "us", per: 1e3}
-		case f.Median < 1e9:
-			return unit{name: "ms", per: 1e6}
+		case !(median >= 10e6): // none, too
+			return Unit{Name: "us", per: 1e3}
+		case median < 1e9:
+			return Unit{Name: "ms", per: 1e6}
 		}
-		return unit{name: "s", per: 1e9}
+		return Unit{Name: "s", per: 1e9}
 	}
-	return unit{name: f.Unit, per: 1}
+	return Unit{Name: name, per: 1}
 }
 
-// number prints one value in the unit, without its name.
-func (u unit) number(v float64) string {
+func unitFor(f Figure) Unit { return UnitOf(f.Unit, f.Median) }
+
+// Number prints one value in the unit, without its name: three or four digits, "n/a" for none.
+func (u Unit) Number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "n/a"
 	}
@@ -52,6 +55,28 @@ func (u unit) number(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return decimals(v)
+}
+
+// Ratio prints a ratio so that a difference of 0.1 % shows.
+func Ratio(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "n/a"
+	case v >= 0.1 && v < 10:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// PValue prints a p-value; "-" where there is none.
+func PValue(p float64) string {
+	switch {
+	case math.IsNaN(p):
+		return "-"
+	case p < 0.001:
+		return "<0.001"
+	}
+	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
 // decimals prints three or four digits, and large numbers whole.
@@ -69,12 +94,12 @@ func decimals(v float64) string {
 
 // bare prints the median without its unit, and of how many trials if not of all that are valid.
 func bare(f Figure, valid int) string {
-	return of(f, valid, unitFor(f).number(f.Median))
+	return of(f, valid, unitFor(f).Number(f.Median))
 }
 
 // withUnit prints the median as "182 us", and of how many trials if not of all that are valid.
 func withUnit(f Figure, valid int) string {
-	return of(f, valid, unitFor(f).number(f.Median)+" "+unitFor(f).name)
+	return of(f, valid, unitFor(f).Number(f.Median)+" "+unitFor(f).Name)
 }
 
 func of(f Figure, valid int, text string) string {
@@ -93,11 +118,11 @@ func interval(f Figure) string {
 		return "n/a"
 	}
 	u := unitFor(f)
-	text := fmt.Sprintf("%s %s", u.number(f.Median), u.name)
+	text := fmt.Sprintf("%s %s", u.Number(f.Median), u.Name)
 	if f.N == 1 {
 		return text // a trial alone has no interval
 	}
-	text += fmt.Sprintf(" [%s, %s]", u.number(f.Low), u.number(f.High))
+	text += fmt.Sprintf(" [%s, %s]", u.Number(f.Low), u.Number(f.High))
 	if f.Coverage < Level {
 		text += "*"
 	}

@@ -140,6 +140,9 @@ func groupKey(r *runrecord.Record, config uint64) string {
 		word(build.Commit), word(build.TreeDigest), word(build.BinarySHA256), word(build.QuicGo), build.Go,
 		strconv.FormatBool(build.Dirty != nil && *build.Dirty), strconv.FormatBool(build.Race),
 		strconv.FormatBool(build.Optimized), strconv.FormatBool(build.Coverage), strconv.FormatUint(config, 16))
+	if r.BenchBuild != nil { // another one than measures elsewhere
+		add("bench", word(r.Bench), word(r.BenchBuild.BinarySHA256), word(r.BenchBuild.TreeDigest))
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
 		add(k, r.Env[k])
 	}

@@ -389,7 +389,7 @@ func (s *section) figures() []column {
 	}
 	columns := []column{
 		{head: head, of: func(c *Cell) string { return interval(c.Main) }, left: true},
-		{head: "slowest", of: func(c *Cell) string { return unitFor(c.Main).number(c.Main.Worst) }},
+		{head: "slowest", of: func(c *Cell) string { return unitFor(c.Main).Number(c.Main.Worst) }},
 		{head: "spread", of: func(c *Cell) string { return spread(c.Main.Spread) }},
 		{head: "n", of: func(c *Cell) string { return samples(c.Main, c.N) }},
 		{head: "inv", of: func(c *Cell) string { return strconv.Itoa(c.Invalid + c.Failed) }},

@@ -13,12 +13,16 @@ import (
 
 // Headline is the verdict in one line.
 func Headline(v *verdict.Verdict) string {
+	return headline(v.Outcome, "FAIL: a regression", v.Look, v.Looks, v.Pairs, "pairs")
+}
+
+func headline(o verdict.Outcome, fail string, look, looks, pairs int, of string) string {
 	word := map[verdict.Outcome]string{
-		verdict.Pass: "PASS", verdict.Fail: "FAIL: a regression", verdict.CannotJudge: "CANNOT JUDGE",
+		verdict.Pass: "PASS", verdict.Fail: fail, verdict.CannotJudge: "CANNOT JUDGE",
 		verdict.Inconclusive: "INCONCLUSIVE", verdict.Continue: "NOT DECIDED YET",
-	}[v.Outcome]
-	if v.Look > 0 {
-		word += fmt.Sprintf(" at look %d of %d, %d pairs", v.Look, v.Looks, v.Pairs)
+	}[o]
+	if look > 0 {
+		word += fmt.Sprintf(" at look %d of %d, %d %s", look, looks, pairs, of)
 	}
 	return word
 }
@@ -60,22 +64,7 @@ func WriteMarkdown(w io.Writer, v *verdict.Verdict) error {
 	for _, r := range v.Reasons {
 		fmt.Fprintf(&b, "- %s\n", escape(r))
 	}
-	table := func(title string, rows [][]string) {
-		fmt.Fprintf(&b, "\n%s\n\n", title)
-		for i, row := range rows {
-			for k := range row {
-				row[k] = escape(row[k])
-			}
-			if b.Len() > maxMarkdown {
-				fmt.Fprintf(&b, "\nleft out: %d more rows\n", len(rows)-i)
-				return
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-			if i == 0 {
-				fmt.Fprintf(&b, "|%s\n", strings.Repeat(" --- |", len(row)))
-			}
-		}
-	}
+	table := func(title string, rows [][]string) { markdownTable(&b, title, rows) }
 	if len(v.Metrics) > 0 {
 		table(fmt.Sprintf("Gated; p_worse is Holm's over %d, each look at level %.3g", v.Tests, v.Level), metricRows(v.Metrics, true))
 	}
@@ -94,6 +83,24 @@ func WriteMarkdown(w io.Writer, v *verdict.Verdict) error {
 	return err
 }
 
+// markdownTable writes rows, the first of them the heads, and says what it leaves out.
+func markdownTable(b *bytes.Buffer, title string, rows [][]string) {
+	fmt.Fprintf(b, "\n%s\n\n", escape(title))
+	for i, row := range rows {
+		if b.Len() > maxMarkdown {
+			fmt.Fprintf(b, "\nleft out: %d more rows\n", len(rows)-i)
+			return
+		}
+		for k := range row {
+			row[k] = escape(row[k])
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(b, "|%s\n", strings.Repeat(" --- |", len(row)))
+		}
+	}
+}
+
 // maxMarkdown keeps a summary below what CI pages take.
 const maxMarkdown = 800 << 10
 
@@ -110,8 +117,8 @@ func metricRows(all []verdict.MetricResult, gated bool) [][]string {
 	for i := range all {
 		m := &all[i]
 		row := []string{
-			m.Cell, string(m.Metric), figure(m.BaseMedian, m.Unit), figure(m.HeadMedian, m.Unit), number(m.Ratio, "%.3f"),
-			fmt.Sprintf("[%s, %s]", number(m.Low, "%.3f"), number(m.High, "%.3f")), fmt.Sprint(m.N), share(m.Worse), share(m.SD),
+			m.Cell, string(m.Metric), figure(m.BaseMedian, m.Unit), figure(m.HeadMedian, m.Unit), ratio(m.Ratio),
+			fmt.Sprintf("[%s, %s]", ratio(m.Low), ratio(m.High)), fmt.Sprint(m.N), share(m.Worse), share(m.SD),
 		}
 		if gated {
 			outcome := m.Outcome.String()
@@ -138,7 +145,7 @@ func remarks(v *verdict.Verdict) []string {
 	}
 	for i := range v.Sentinels {
 		s := &v.Sentinels[i]
-		out = append(out, fmt.Sprintf("sentinel   %s: head/base %s [%s, %s] n=%d, moved: %v", s.Name, number(s.Ratio, "%.3f"), number(s.Low, "%.3f"), number(s.High, "%.3f"), s.N, s.Moved))
+		out = append(out, fmt.Sprintf("sentinel   %s: head/base %s [%s, %s] n=%d, moved: %v", s.Name, ratio(s.Ratio), ratio(s.Low), ratio(s.High), s.N, s.Moved))
 	}
 	for i := range v.Dropped {
 		d := &v.Dropped[i]
@@ -165,6 +172,14 @@ func number(n verdict.Number, format string) string {
 		return "n/a"
 	}
 	return fmt.Sprintf(format, float64(n))
+}
+
+// ratio prints a ratio so that a difference of 0.1 % shows, and what is a thousand times smaller is not 0.
+func ratio(n verdict.Number) string {
+	if x := float64(n); x >= 0.1 && x < 10 {
+		return number(n, "%.3f")
+	}
+	return number(n, "%.3g")
 }
 
 func share(n verdict.Number) string {

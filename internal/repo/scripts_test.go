@@ -33,6 +33,7 @@ func TestScriptsCISteps(t *testing.T) {
 		"vet":    "go vet ./...",
 		"cross":  "scripts/cross",
 		"lint":   ".bin/golangci-lint run ./...",
+		"stats":  "scripts/tool benchstat", // without it a test of the exports is skipped
 		"build":  "scripts/task build",
 		"test":   "go test ./...",
 		"race":   "go test -race ./...",

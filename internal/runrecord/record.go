@@ -37,7 +37,11 @@ type Record struct {
 	Rerun   string            `json:"rerun"` // a shell line that runs the same again
 
 	Build Build `json:"build"`
-	Host  Host  `json:"host"`
+	// Bench is whose bench drove an arm of an A/B that did not measure itself: head; null otherwise. Build is the broker's
+	// then, with the bench's digest, and BenchBuild that of the latencydemo.
+	Bench      *string `json:"bench"`
+	BenchBuild *Build  `json:"bench_build"`
+	Host       Host    `json:"host"`
 
 	Valid       bool     `json:"valid"`
 	Reasons     []string `json:"reasons"` // why it is not valid

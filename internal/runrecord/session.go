@@ -37,6 +37,8 @@ type Session struct {
 	Order  *string      `json:"order"`  // of the trials: random | listed
 	Seed   *uint64      `json:"seed"`   // of that order
 
+	Bench *string `json:"bench"` // head: head's bench drove the brokers of all arms of an A/B; null: whatever was measured, by itself
+
 	Host         Host     `json:"host"`  // without noise, which is each trial's own
 	Build        Build    `json:"build"` // of the binary that measures
 	BinarySHA256 *string  `json:"binary_sha256"`

@@ -166,12 +166,19 @@ func TestManyDialsAtOnce(t *testing.T) {
 
 func TestDialErrors(t *testing.T) {
 	id := newIdentity(t)
-	free, err := net.ListenPacket("udp", "127.0.0.1:0")
+	// A connected socket takes datagrams from its peer alone: to everybody else the port is closed, and yet nobody can
+	// take it meanwhile.
+	peer, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	closedAddr := free.LocalAddr().String()
-	_ = free.Close()
+	defer func() { _ = peer.Close() }()
+	taken, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, peer.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	closedAddr := taken.LocalAddr().String()
 
 	silentAddr := silent(t)
 	short := Config{HandshakeTimeout: 150 * time.Millisecond}
@@ -182,16 +189,19 @@ func TestDialErrors(t *testing.T) {
 		}
 	})
 	t.Run("nobody listens", func(t *testing.T) {
-		start := time.Now()
-		_, err := Dial(t.Context(), closedAddr, id.client, Config{HandshakeTimeout: 3 * time.Second})
+		timeout := 3 * time.Second
+		if runtime.GOOS == "linux" { // where the kernel tells, however slow the machine is
+			timeout = time.Minute
+		}
+		_, err := Dial(t.Context(), closedAddr, id.client, Config{HandshakeTimeout: timeout})
 		if runtime.GOOS != "linux" {
 			if !errors.Is(err, ErrNoAnswer) {
 				t.Errorf("Dial = %v, want ErrNoAnswer", err)
 			}
 			return
 		}
-		if !errors.Is(err, ErrRefused) || time.Since(start) > 2*time.Second {
-			t.Errorf("Dial = %v after %v, want ErrRefused at once", err, time.Since(start))
+		if !errors.Is(err, ErrRefused) {
+			t.Errorf("Dial = %v, want ErrRefused", err)
 		}
 	})
 	t.Run("canceled", func(t *testing.T) {

@@ -64,10 +64,13 @@ func run(t *testing.T, ctx context.Context, s trial.Spec) *runrecord.Record {
 	return rec
 }
 
-// faults are the reasons that tests of small runs look at: buffers may hold a quarter of a run of a few milliseconds,
-// and to say so is right.
+// faults are the reasons that tests of small runs look at: buffers may hold a quarter of a run of a few milliseconds, and
+// a machine that runs other tests beside this one may not keep up a rate; to say so is right.
 func faults(r *runrecord.Record) []string {
-	return slices.DeleteFunc(slices.Clone(r.Reasons), func(reason string) bool { return strings.HasPrefix(reason, "buffer-absorbed") })
+	return slices.DeleteFunc(slices.Clone(r.Reasons), func(reason string) bool {
+		kind, _, _ := strings.Cut(reason, ":")
+		return slices.Contains([]string{"buffer-absorbed", "generator-bound", "rate-not-achieved"}, kind)
+	})
 }
 
 func mustBeValid(t *testing.T, r *runrecord.Record) {

@@ -131,6 +131,13 @@ func GateArms(spec Spec, arms []string, cells []ArmCell) ArmsVerdict {
 	return v
 }
 
+// BrokenArms is the verdict on input that no comparison of the arms can be made of.
+func BrokenArms(spec Spec, arms []string, reasons ...string) ArmsVerdict {
+	_, begun, _ := begin(spec)
+	v := ArmsVerdict{Arms: arms, Looks: begun.Looks, Level: begun.Level, Inconclusive: begun.Inconclusive}
+	return v.cannot(append(begun.Reasons, reasons...)...)
+}
+
 func (v *ArmsVerdict) cannot(reasons ...string) ArmsVerdict {
 	v.Outcome = CannotJudge
 	v.Reasons = append(v.Reasons, reasons...)

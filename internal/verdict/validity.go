@@ -319,7 +319,7 @@ func benchDiffers(es []examined) (reason string, notes []string) {
 	note(noisy, "were on a machine that did something else")
 	note(undersized, "are undersized by permission: how fast buffers fill, not a rate")
 	if len(digests[Base]) > 0 && len(digests[Head]) > 0 && !maps.Equal(digests[Base], digests[Head]) {
-		reason = "the bench itself differs between the arms (bench_digest): let one bench drive both"
+		reason = "the bench itself differs between the arms (bench_digest): let one bench drive both: matrix ab --bench head"
 	}
 	return reason, notes
 }

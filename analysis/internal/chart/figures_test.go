@@ -127,6 +127,29 @@ func figures() map[string]chart.Figure {
 			},
 		},
 	}
+	trend := func(points []chart.TrendPoint, changes ...chart.TrendChange) *chart.Trend {
+		return &chart.Trend{
+			Title: "p99 through 24 sessions", Caption: "payload=256 batch=1 fanout=1", Source: dirty, Shape: single, Measure: "p99", Unit: chart.Nanoseconds,
+			HigherIs: "worse", Points: points, Changes: changes, Notes: []string{"Sessions share no drift control: a change can be the machine's own; matrix ab decides."},
+		}
+	}
+	var nights, odd []chart.TrendPoint
+	for i := range 24 {
+		level := 180e3
+		switch {
+		case i >= 17:
+			level = 165e3
+		case i >= 9:
+			level = 210e3
+		}
+		nights = append(nights, chart.TrendPoint{Label: fmt.Sprintf("03-%02d %07x", i+1, 0x941600+i), Value: of(level*(1+0.01*math.Sin(float64(i*7))), 0.03, 5)})
+	}
+	for i, v := range []chart.Value{of(40, 0.1, 5), of(6e6, 0.2, 3), absent(0, 5, 0), absent(nan, 5, 0), absent(nan, 0, 5), {Median: nan}, of(1e-6, 0.1, 5)} {
+		odd = append(odd, chart.TrendPoint{Label: fmt.Sprintf("03-%02d", i+1), Value: v})
+	}
+	figs["trend"] = trend(nights, chart.TrendChange{At: 9, Before: 180e3, After: 210e3, Text: "x1.167", Worse: true}, chart.TrendChange{At: 17, Before: 210e3, After: 165e3, Text: "x0.786"})
+	figs["trend-odd"] = trend(odd)
+	figs["trend-one-point"] = trend(nights[:1])
 	return figs
 }
 

@@ -38,7 +38,7 @@ func ParseFormat(s string) (Format, error) {
 // pngDPI makes 1,660 pixels of the 830, so that text stays sharp on fine screens.
 const pngDPI = 192
 
-// Figure is one picture: Latency, Rates, Distribution, Trials, Timeline, Ledger or Forest.
+// Figure is one picture: Latency, Rates, Distribution, Trials, Timeline, Ledger, Forest or Trend.
 type Figure interface {
 	// frame lays the picture out; or it says why there is nothing to draw.
 	frame() (frame, string)

@@ -17,6 +17,7 @@ type SessionData struct {
 	Cells       []Cell
 	Runs        []Run // whose time line and ledger are drawn
 	Comparisons []*Forest
+	Trends      []*Trend
 }
 
 // Cell is every trial of one case, as the pictures need it.
@@ -47,7 +48,7 @@ type Factor struct{ Name, Level string }
 type File struct {
 	Name   string // in the directory
 	Title  string
-	Kind   string // latency, distribution, rate, throughput, overload, load, trials, timeline, ledger, comparison
+	Kind   string // latency, distribution, rate, throughput, overload, load, trials, timeline, ledger, comparison, trend
 	Format Format
 	Bytes  int
 }
@@ -180,6 +181,9 @@ func figuresOf(in SessionData) ([]namedFigure, []Skipped) {
 			}
 			g.add("comparison", of, f.Title, page)
 		}
+	}
+	for _, f := range in.Trends {
+		g.add("trend", f.Measure+" "+f.Caption, f.Title, f)
 	}
 	return g.figures, g.skipped
 }

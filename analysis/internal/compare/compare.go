@@ -257,3 +257,6 @@ func (r *Row) noRatio() string {
 	}
 	return "the base is zero"
 }
+
+// FigureOf is the cell's summary of the metric.
+func (m Metric) FigureOf(c *cells.Cell) cells.Figure { return m.figure(c) }

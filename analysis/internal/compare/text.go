@@ -152,7 +152,7 @@ func (c *Comparison) table(p *page) {
 		base, head, unit := r.medians()
 		finding := string(r.Finding)
 		t.rows = append(t.rows, []string{
-			r.Cell, r.Metric.Label, base, head, unit, r.ratioText(), finding, r.nText(c.Paired()), pText(r.P), r.slowText(), strings.Join(r.remarks(), "; "),
+			r.Cell, r.Metric.Label, base, head, unit, r.ratioText(), finding, r.nText(c.Paired()), cells.PValue(r.P), r.slowText(), strings.Join(r.remarks(), "; "),
 		})
 	}
 	if p.markdown || t.width() <= width {

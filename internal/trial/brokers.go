@@ -186,7 +186,7 @@ func (b *externalBroker) stop(ctx context.Context) (*sideResult, error) {
 		r.Process = externalUsage(page.Process, was.Process)
 	}
 	for _, c := range page.Conns {
-		line := transport.Timeline{Final: c, Socket: page.Socket}
+		line := transport.Timeline{Final: c, Socket: page.Socket, SocketMarked: &was.Socket}
 		for i := range was.Conns {
 			if was.Conns[i].ID == c.ID {
 				line.Marked = &was.Conns[i]

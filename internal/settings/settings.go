@@ -88,7 +88,7 @@ type Transport struct {
 
 	GSO           string `key:"gso" env:"FELIX_GSO" default:"auto" choices:"auto,on,off" help:"several packets a send call (UDP segmentation offload, Linux); auto: on"`
 	GRO           string `key:"gro" env:"FELIX_GRO" default:"auto" choices:"auto,on,off" help:"several packets a read (UDP receive offload, Linux); auto: off"`
-	RecvGateBytes int64  `key:"recv_gate_bytes" env:"FELIX_RECV_GATE_BYTES" default:"0" unit:"bytes" min:"4KiB" max:"1GiB" zero:"true" help:"packets stay in the kernel while a connection has more bytes than this in its receive queue; 0: never"`
+	RecvGateBytes int64  `key:"recv_gate_bytes" env:"FELIX_RECV_GATE_BYTES" default:"0" unit:"bytes" min:"0" max:"1GiB" help:"packets stay in the kernel while a connection has more bytes than this in its receive queue; 0: never"`
 	Sockets       string `key:"sockets" env:"FELIX_SOCKETS" default:"own" choices:"own,shared" help:"own: a UDP socket for every dialled connection; shared: one per process and role"`
 
 	IdleTimeout int `key:"idle_timeout_ms" env:"FELIX_IDLE_TIMEOUT_MS" default:"30000" unit:"ms" min:"5000" max:"86400000" zero:"true" help:"silence after which a connection is given up, at least 5 s (a peer takes less for 5 s); 0: never"`

@@ -2,139 +2,124 @@ package transport
 
 import (
 	"context"
-	"net"
+	"errors"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/quic-go/quic-go/testutils/simnet"
 )
 
-// narrowing is a network that from some moment on carries small packets only.
-type narrowing struct {
-	simnet.PerfectRouter
-	narrow atomic.Bool
-}
-
-func (n *narrowing) SendPacket(p simnet.Packet) error {
-	if n.narrow.Load() && len(p.Data) > 1300 {
-		return nil
-	}
-	return n.PerfectRouter.SendPacket(p)
-}
-
-// narrowPair connects two ends over a network that carries 1,452 bytes, at first.
-func narrowPair(t *testing.T, cfg Config) (n *narrowing, dialled, accepted *Conn) {
+// narrowPair connects two ends over a path that carries any packet until narrow is set, and then
+// only small ones.
+func narrowPair(t *testing.T, cfg Config) (narrow *atomic.Bool, dialled, accepted *Conn) {
 	t.Helper()
-	n = &narrowing{}
-	s := &simNetwork{net: &simnet.Simnet{Router: n}, id: newIdentity(t)}
-	link := simnet.NodeBiDiLinkSettings{Downlink: simnet.LinkSettings{MTU: 1500}, Uplink: simnet.LinkSettings{MTU: 1500}}
-	// A round trip is never the same twice, as on real networks.
-	var packets atomic.Int64
-	link.LatencyFunc = func(simnet.Packet) time.Duration {
-		return 5*time.Millisecond + time.Duration(packets.Add(1)%977)*time.Microsecond
-	}
-	s.server = s.net.NewEndpoint(&simServer, link)
-	s.clients = append(s.clients, s.net.NewEndpoint(&net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 4433}, link))
-	if err := s.net.Start(); err != nil {
+	id := newIdentity(t)
+	l := listen(t, id, cfg)
+	narrow = new(atomic.Bool)
+	_, addr := relayTo(t, l.Addr(), func(_ int, datagram []byte) bool { return !narrow.Load() || len(datagram) <= 1300 })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	dialled, err := Dial(ctx, addr, id.client, cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.net.Close() })
-	cfg.PacketSize, cfg.PacketSizeAnywhere = 1452, true
-	dialled, accepted = s.pair(t, cfg, cfg)
-	return n, dialled, accepted
+	t.Cleanup(func() { closeConn(t, dialled) })
+	if accepted, err = l.Accept(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return narrow, dialled, accepted
 }
 
+// TestBlackHoleEndsTheConnection: quic-go never goes back to smaller packets. Its keep-alive kept
+// such a connection up for as long as it was watched, while the writer stood still.
 func TestBlackHoleEndsTheConnection(t *testing.T) {
-	// quic-go never goes back to smaller packets. Its keep-alive kept such a connection up for as
-	// long as it was watched, while the writer stood still.
+	cfg := Config{PacketSize: 1452, KeepAlive: 200 * time.Millisecond, ProgressTimeout: time.Second}
 	for _, tt := range []struct {
-		name string
-		cfg  Config
-		want time.Duration // at most; 0: it does not end
+		name   string
+		change func(*Config)
+		watch  bool
 	}{
-		{"the peer is heard by its keep-alive", Config{KeepAlive: 2 * time.Second}, 15 * time.Second},
-		{"seldom heard", Config{KeepAlive: 12 * time.Second}, 30 * time.Second},
-		{"a shorter timeout", Config{KeepAlive: 500 * time.Millisecond, ProgressTimeout: 2 * time.Second}, 4 * time.Second},
-		{"not watched", Config{KeepAlive: 2 * time.Second, ProgressTimeout: -1}, 0},
+		{"packets that began large", func(*Config) {}, true},
+		{"packets that grew", func(c *Config) { c.PacketSize = 0 }, true},
+		{"not watched", func(c *Config) { c.ProgressTimeout = -1 }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n, dialled, accepted := narrowPair(t, tt.cfg)
+			cfg := cfg
+			tt.change(&cfg)
+			narrow, dialled, accepted := narrowPair(t, cfg)
+			for mtu := 0; mtu <= 1300; mtu = *dialled.Stats().MTUBytes {
 				bulk(t, dialled, accepted, 1<<20)
-				n.narrow.Store(true)
-				start := time.Now()
-				s, err := dialled.OpenUniStreamSync(t.Context())
-				if err != nil {
-					t.Fatal(err)
+			}
+			narrow.Store(true)
+			start := time.Now()
+			s, err := dialled.OpenUniStreamSync(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := 10 * time.Second
+			if !tt.watch {
+				limit = 2 * time.Second
+			}
+			_ = s.SetWriteDeadline(start.Add(limit))
+			_, err = s.Write(make([]byte, 8<<20))
+			if !tt.watch {
+				if !errors.Is(err, os.ErrDeadlineExceeded) || context.Cause(dialled.Context()) != nil {
+					t.Errorf("write: %v, connection: %v, want a write that stands still on a connection that is up", err, context.Cause(dialled.Context()))
 				}
-				_ = s.SetWriteDeadline(start.Add(2 * time.Minute))
-				_, err = s.Write(make([]byte, 8<<20))
-				took := time.Since(start)
-				if tt.want == 0 {
-					if err == nil || context.Cause(dialled.Context()) != nil {
-						t.Errorf("write: %v, connection: %v, want a write that stands still on a connection that is up", err, context.Cause(dialled.Context()))
-					}
-					return
-				}
-				if !IsNoProgress(err) || !strings.Contains(err.Error(), "packet_size 1200") || !strings.Contains(err.Error(), "1452 bytes") {
-					t.Errorf("write ended by %v, want the black hole with the way out", err)
-				}
-				if took > tt.want {
-					t.Errorf("write stood still for %v, want at most %v", took, tt.want)
-				}
-				// The peer is told too: the closing packet is small.
-				<-accepted.Context().Done()
-				if err := context.Cause(accepted.Context()); !IsNoProgress(err) {
-					t.Errorf("the peer's connection ended by %v", err)
-				}
-			})
+				return
+			}
+			if !IsNoProgress(err) || !strings.Contains(err.Error(), "packet_size 1200") || time.Since(start) < cfg.ProgressTimeout {
+				t.Fatalf("write ended after %v by %v, want the black hole with the way out", time.Since(start), err)
+			}
+			// The peer is told too: the closing packet is small.
+			ended(t, accepted)
+			if err := context.Cause(accepted.Context()); !IsNoProgress(err) {
+				t.Errorf("the peer's connection ended by %v", err)
+			}
 		})
 	}
 }
 
+// TestTheWayOut has a connection as the error says how to dial it, over a path that becomes narrow.
+func TestTheWayOut(t *testing.T) {
+	narrow, dialled, accepted := narrowPair(t, Config{PacketSize: 1200, DisableMTUDiscovery: true})
+	narrow.Store(true)
+	bulk(t, dialled, accepted, 4<<20)
+}
+
+// TestWaitingIsNoBlackHole has a peer that reads slowly and a connection with nothing to send, for
+// several times the timeout.
 func TestWaitingIsNoBlackHole(t *testing.T) {
-	// A peer that does not read, one that is silent and comes back, a connection with nothing to
-	// send: none of them is a black hole.
-	synctest.Test(t, func(t *testing.T) {
-		n, dialled, accepted := narrowPair(t, Config{KeepAlive: time.Second, StreamRecvWindow: 64 << 10, ConnRecvWindow: 64 << 10})
-		s, err := dialled.OpenUniStreamSync(t.Context())
+	cfg := Config{KeepAlive: 50 * time.Millisecond, ProgressTimeout: 200 * time.Millisecond, StreamRecvWindow: 64 << 10, ConnRecvWindow: 64 << 10}
+	dialled, accepted := pair(t, cfg, cfg)
+	s, err := dialled.OpenUniStreamSync(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := s.Write(make([]byte, 1<<20))
+		written <- err
+	}()
+	r, err := accepted.AcceptUniStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass(5 * cfg.ProgressTimeout) // flow control holds the writer
+	buf := make([]byte, 1<<20)
+	for got := 0; got < 1<<20; {
+		n, err := r.Read(buf)
 		if err != nil {
 			t.Fatal(err)
 		}
-		written := make(chan error, 1)
-		go func() {
-			_, err := s.Write(make([]byte, 1<<20))
-			written <- err
-		}()
-		pass(time.Minute) // flow control holds the writer
-		r, err := accepted.AcceptUniStream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		buf := make([]byte, 1<<20)
-		for got := 0; got < 1<<20; {
-			k, err := r.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got += k
-			pass(500 * time.Millisecond)
-		}
-		if err := <-written; err != nil {
-			t.Fatal(err)
-		}
-		pass(2 * time.Minute) // idle
-		n.narrow.Store(true)  // with nothing to send that is large
-		pass(2 * time.Minute)
-		n.narrow.Store(false)
-		bulk(t, dialled, accepted, 1<<20)
-		if err := context.Cause(dialled.Context()); err != nil {
-			t.Errorf("ended by %v", err)
-		}
-	})
+		got += n
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	pass(5 * cfg.ProgressTimeout) // idle
+	bulk(t, dialled, accepted, 1<<20)
 }
 
 func TestWatchdogSigns(t *testing.T) {

@@ -112,7 +112,7 @@ func (c *Conn) watch() {
 	c.sampleUntilDone()
 	reason := context.Cause(c.Context())
 	if c.timeline != nil {
-		c.cfg.Monitor.close(c.timeline, c.Stats())
+		c.cfg.Monitor.close(c.timeline, c.Stats(), c.SocketInfo())
 	}
 	c.cfg.Logger.Debug("connection closed", "conn", c.id, "role", c.role, "reason", reason)
 	if c.peer != nil {

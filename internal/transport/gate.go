@@ -15,10 +15,11 @@ const (
 	// them at least every 32, and that send ends the sleep.
 	gateNap = 200 * time.Microsecond
 	// gateStall is how long nothing may be taken before the account is held to be wrong: quic-go
-	// drops some packets without a word, and a goroutine with packets runs sooner than that.
-	gateStall = 5 * time.Millisecond
+	// drops some packets without a word, and a goroutine with packets runs sooner than that, but on
+	// a machine that is far behind.
+	gateStall = 20 * time.Millisecond
 	// gateMax bounds a wait as a whole: other connections of the socket wait too.
-	gateMax = 20 * time.Millisecond
+	gateMax = 50 * time.Millisecond
 )
 
 // gate holds packets back in the kernel while a connection has more than limit bytes in quic-go's
@@ -165,8 +166,8 @@ type taker interface{ bytesTaken() int64 }
 func (p *peer) over(limit int64) bool {
 	handed, takers := int64(p.receivedBytes.Load()), p.takers.Load()
 	a := &p.account
-	if takers == nil {
-		return false // in the handshake
+	if takers == nil || len(*takers) == 0 {
+		return false // before or after its connection
 	}
 	if a.of != takers {
 		// Whatever was handed over up to here was for a handshake or for other connections too.

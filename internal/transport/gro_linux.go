@@ -24,7 +24,7 @@ func enableGRO(raw syscall.RawConn) error {
 // splitting needs, and returns the size of the segments that it told; 0 if there was none. What is
 // no control message ends the list: quic-go would take it for the end of the socket.
 func splitControl(dst, oob []byte) (segment int, control []byte) {
-	for len(oob) > 0 {
+	for len(oob) >= unix.SizeofCmsghdr { // the parser reads as much unasked
 		header, data, rest, err := unix.ParseOneSocketControlMessage(oob)
 		if err != nil {
 			break

@@ -69,13 +69,12 @@ func (m *Monitor) add(t *timeline, s ConnStats) time.Duration {
 	return t.interval
 }
 
-// close ends a timeline with the connection's last statistics.
-func (m *Monitor) close(t *timeline, final ConnStats) {
+// close ends a timeline with the last statistics of the connection and its socket.
+func (m *Monitor) close(t *timeline, final ConnStats, socket SocketInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.live, t)
-	t.socket = t.conn.SocketInfo()
-	t.conn, t.final = nil, final
+	t.conn, t.final, t.socket = nil, final, socket
 	t.samples = slices.Clip(t.samples)
 	totals := m.endedTotals[final.Role]
 	totals.add(final)

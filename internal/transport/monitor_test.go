@@ -124,7 +124,7 @@ func TestMonitorForgetsTheOldest(t *testing.T) {
 		for range 100 {
 			tl.add(ConnStats{At: tl.began})
 		}
-		m.close(tl, ConnStats{ID: "c", Role: "publisher", Closed: true, PacketsSent: 1})
+		m.close(tl, ConnStats{ID: "c", Role: "publisher", Closed: true, PacketsSent: 1}, SocketInfo{})
 	}
 	lines := m.Timelines()
 	if len(lines) != maxClosedTimelines || m.Forgotten() != extra {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"math/bits"
 	"runtime"
 	"strings"
 	"testing"
@@ -43,17 +44,19 @@ func TestGROIsObserved(t *testing.T) {
 		r := accepted.SocketInfo().Reads
 		perRead[gro] = float64(r.Items) / float64(r.Count)
 		// Counting is exact: what the reads brought is what was handed over, and in the histograms.
-		var items, largest uint64
-		for i, n := range r.ItemsHist {
+		var items, bytes uint64
+		for _, n := range r.ItemsHist {
 			items += n
-			largest = uint64(1) << i
 		}
-		if items != r.Count {
-			t.Errorf("gro %v: %d reads, %d in the histogram", gro, r.Count, items)
+		for _, n := range r.BytesHist {
+			bytes += n
 		}
-		// quic-go has room for 8 datagrams: more in one read are merged ones.
-		if merged := largest > 16; merged != (gro == OffloadOn) {
-			t.Errorf("gro %v: reads brought up to %d datagrams", gro, largest-1)
+		if items != r.Count || bytes != r.Count {
+			t.Errorf("gro %v: %d reads, %d and %d in the histograms", gro, r.Count, items, bytes)
+		}
+		// quic-go has room for 8 datagrams: reads of 16 KiB and more brought merged ones.
+		if merged := len(r.BytesHist) > bits.Len(16<<10-1)+1; merged != (gro == OffloadOn) {
+			t.Errorf("gro %v: reads by their bytes %v", gro, r.BytesHist)
 		}
 		s := accepted.Stats()
 		if *s.DatagramsReceived > r.Items || *s.BytesHandedOver > r.Bytes || r.Bytes-*s.BytesHandedOver > groBuffer {
@@ -76,7 +79,8 @@ func TestGateIsObserved(t *testing.T) {
 	if g == nil || g.Waits == 0 || g.WaitNs == 0 {
 		t.Fatalf("gate of 20 kB under 16 MiB: %+v, want waits", g)
 	}
-	if own, ok := accepted.Stats().OwnQueueBytes(); !ok || own > 64<<10 {
+	// A machine too busy to run the connection for so long makes the gate give up, and the queue overflow.
+	if own, ok := accepted.Stats().OwnQueueBytes(); !ok || own > 64<<10 && g.Stalls == 0 {
 		t.Errorf("%d bytes dropped or waiting in quic-go's queue, %v, want next to nothing", own, ok)
 	}
 	if dialled.SocketInfo().Gate != nil || dialled.SocketInfo().RecvGateBytes != 0 {

@@ -84,9 +84,6 @@ func (c *CPUs) Set(s string) error {
 // Type is shown in a flag's usage.
 func (c CPUs) Type() string { return "role=list,…" }
 
-func (c CPUs) MarshalText() ([]byte, error)     { return []byte(c), nil }
-func (c *CPUs) UnmarshalText(text []byte) error { return c.Set(string(text)) }
-
 // Of lists the processors of a role in ascending order; none if the role may run anywhere.
 func (c CPUs) Of(r Role) []int {
 	sets, err := parseCPUs(string(c))

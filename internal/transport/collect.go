@@ -30,7 +30,7 @@ func (c *Conn) Stats() ConnStats {
 		Unavailable:     c.sock.connUnavailable,
 	}
 	if reason := context.Cause(c.Context()); reason != nil {
-		s.Closed, s.CloseReason = true, reason.Error()
+		s.Closed, s.CloseReason, s.NoProgress = true, reason.Error(), IsNoProgress(reason)
 	}
 	if c.peer != nil {
 		c.addSocketFacts(&s)

@@ -196,8 +196,7 @@ func TestGateCompletesUnderLoss(t *testing.T) {
 	id := newIdentity(t)
 	cfg := Config{RecvGateBytes: 20_000, GRO: OffloadOn}
 	l := listen(t, id, cfg)
-	var r *relay
-	r, addr := relayTo(t, l.Addr(), func(n int, datagram []byte) bool {
+	addr := relayTo(t, l.Addr(), func(r *relay, n int, datagram []byte) bool {
 		switch {
 		case n%101 == 0:
 			return false

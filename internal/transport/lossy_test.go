@@ -12,12 +12,12 @@ import (
 type relay struct {
 	front, back *net.UDPConn
 	client      atomic.Pointer[netip.AddrPort]
-	pass        func(n int, datagram []byte) bool // n counts from 1, in each direction
+	pass        func(r *relay, n int, datagram []byte) bool // n counts from 1, in each direction
 	wg          sync.WaitGroup
 }
 
-// relayTo returns a relay and the address to dial instead of the server's.
-func relayTo(t *testing.T, server *net.UDPAddr, pass func(n int, datagram []byte) bool) (*relay, string) {
+// relayTo starts a relay and returns the address to dial instead of the server's.
+func relayTo(t *testing.T, server *net.UDPAddr, pass func(r *relay, n int, datagram []byte) bool) string {
 	t.Helper()
 	r := &relay{pass: pass}
 	var err error
@@ -48,7 +48,7 @@ func relayTo(t *testing.T, server *net.UDPAddr, pass func(n int, datagram []byte
 		_ = r.back.Close()
 		r.wg.Wait()
 	})
-	return r, r.front.LocalAddr().String()
+	return r.front.LocalAddr().String()
 }
 
 func (r *relay) forward(c *net.UDPConn, send func([]byte, netip.AddrPort)) {
@@ -58,7 +58,7 @@ func (r *relay) forward(c *net.UDPConn, send func([]byte, netip.AddrPort)) {
 		if err != nil {
 			return
 		}
-		if r.pass(n, buf[:size]) {
+		if r.pass(r, n, buf[:size]) {
 			send(buf[:size], from)
 		}
 	}

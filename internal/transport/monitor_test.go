@@ -149,7 +149,7 @@ func TestCompactSampleKeepsEveryField(t *testing.T) {
 	fill(reflect.ValueOf(&s).Elem())
 	tl := &timeline{began: began}
 	got := tl.expand(tl.compact(s), s)
-	got.Closed, got.CloseReason = s.Closed, s.CloseReason
+	got.Closed, got.CloseReason, got.NoProgress = s.Closed, s.CloseReason, s.NoProgress
 	if !reflect.DeepEqual(got, s) {
 		t.Errorf("through a sample: %+v, want %+v", got, s)
 	}

@@ -41,6 +41,8 @@ type ConnStats struct {
 	Closed bool      `json:"closed"`
 	// CloseReason is the error the connection ended with; empty while it is open.
 	CloseReason string `json:"close_reason,omitempty"`
+	// NoProgress is true if it ended because full packets did not arrive (IsNoProgress).
+	NoProgress bool `json:"no_progress,omitempty"`
 
 	// MTUBytes is the size of full packets (UDP payload) sent now. It is the segment size of the
 	// newest segmented send; on sockets without segmentation it is the largest size sent more

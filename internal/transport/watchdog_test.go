@@ -17,7 +17,7 @@ func narrowPair(t *testing.T, cfg Config) (narrow *atomic.Bool, dialled, accepte
 	id := newIdentity(t)
 	l := listen(t, id, cfg)
 	narrow = new(atomic.Bool)
-	_, addr := relayTo(t, l.Addr(), func(_ int, datagram []byte) bool { return !narrow.Load() || len(datagram) <= 1300 })
+	addr := relayTo(t, l.Addr(), func(_ *relay, _ int, datagram []byte) bool { return !narrow.Load() || len(datagram) <= 1300 })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	dialled, err := Dial(ctx, addr, id.client, cfg)
@@ -71,6 +71,10 @@ func TestBlackHoleEndsTheConnection(t *testing.T) {
 			}
 			if !IsNoProgress(err) || !strings.Contains(err.Error(), "packet_size 1200") || time.Since(start) < cfg.ProgressTimeout {
 				t.Fatalf("write ended after %v by %v, want the black hole with the way out", time.Since(start), err)
+			}
+			ended(t, dialled)
+			if s := dialled.Stats(); !s.NoProgress || !s.Closed {
+				t.Errorf("statistics %+v do not say why it ended", s)
 			}
 			// The peer is told too: the closing packet is small.
 			ended(t, accepted)

@@ -211,6 +211,7 @@ func externalUsage(now, was service.Process) processResult {
 		VoluntarySwitches: diff(now.VoluntarySwitches, was.VoluntarySwitches), InvoluntarySwitches: diff(now.InvoluntarySwitches, was.InvoluntarySwitches),
 		MaxRSSBytes: now.MaxRSSBytes, GCCycles: int64(now.GCCycles) - int64(was.GCCycles),
 		GCPauseNs: int64(now.GCPauseNs) - int64(was.GCPauseNs), Allocs: now.Allocs - was.Allocs,
+		AllocBytes: now.AllocBytes - was.AllocBytes, MutexWaitNs: now.MutexWaitNs - was.MutexWaitNs,
 	}}
 }
 

@@ -45,6 +45,9 @@ func (t *trial) connections(r *runrecord.Record) {
 		}
 		e.record.Busiest = i == 0
 		r.Conns = append(r.Conns, e.record)
+		if e.Final.NoProgress {
+			t.warn("connection %s ended because its full packets did not arrive (MTU black hole?): try --transport-set packet_size=1200 --transport-set mtu_discovery=false", e.record.ID)
+		}
 		for name, n := range e.record.SendErrors {
 			t.warn("connection %s: %d send calls failed with %s", e.record.ID, n, name)
 		}

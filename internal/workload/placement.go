@@ -48,7 +48,7 @@ func (p *Procs) UnmarshalText(text []byte) error { return p.Set(string(text)) }
 // Role is a part of a trial that can have processors of its own.
 type Role string
 
-// The roles, by their names in CPUs.
+// The roles, by their names in CPUs. A probe's relay stands in the place of the broker.
 const (
 	RoleBroker     Role = "broker"
 	RolePublisher  Role = "pub"
@@ -180,7 +180,11 @@ func (c *Case) resolvePlacement() error {
 			return fmt.Errorf("--cpus %s with --topology external: a running broker has its own: start it with taskset", c.CPUs)
 		}
 	}
-	if c.Topology != TopologySplit && !slices.Equal(c.CPUs.Of(RolePublisher), c.CPUs.Of(RoleSubscriber)) {
+	oneHop := c.Probe != ProbeNone && c.Probe.Hops() == 1
+	if oneHop && c.CPUs.Of(RoleBroker) != nil {
+		return fmt.Errorf("--cpus %s: there is nothing between publishers and subscribers (probe %s)", c.CPUs, c.Probe)
+	}
+	if c.Topology != TopologySplit && !oneHop && !slices.Equal(c.CPUs.Of(RolePublisher), c.CPUs.Of(RoleSubscriber)) {
 		return fmt.Errorf("--cpus %s with --topology %s: publishers and subscribers share a process there: give pub and sub the same processors, or take --topology split", c.CPUs, c.Topology)
 	}
 	return nil

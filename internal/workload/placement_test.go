@@ -83,6 +83,7 @@ func TestPlacementIsRefused(t *testing.T) {
 		{"procs of a running broker", workload.Case{Topology: workload.TopologyExternal, Procs: 1}, "GOMAXPROCS=N"},
 		{"one of two roles of a process", workload.Case{CPUs: "broker=0,pub=1"}, "--topology split"},
 		{"two roles of a process, apart", workload.Case{CPUs: "pub=0,sub=1"}, "--topology split"},
+		{"a broker of one hop", workload.Case{Payload: 256, Probe: workload.ProbeRaw, CPUs: "broker=0"}, "nothing between"},
 		{"no processors", workload.Case{CPUs: "0"}, "role=list"},
 		{"negative procs", workload.Case{Procs: -1}, "--procs -1"},
 		{"absurd procs", workload.Case{Procs: 1025}, "--procs 1025"},
@@ -92,6 +93,7 @@ func TestPlacementIsRefused(t *testing.T) {
 		}
 	}
 	for _, c := range []workload.Case{
+		{Payload: 256, Probe: workload.ProbeRaw, CPUs: "pub=0,sub=1"}, {Payload: 256, Probe: workload.ProbeRelay, CPUs: "broker=0"},
 		{CPUs: "broker=0,pub=1,sub=1"}, {CPUs: "broker=0"}, {Procs: 1, Topology: workload.TopologyInprocess},
 		{Topology: workload.TopologyExternal, CPUs: "pub=1,sub=1"}, {Topology: workload.TopologySplit, CPUs: "pub=0,sub=1"},
 	} {

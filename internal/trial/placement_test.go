@@ -36,6 +36,8 @@ func TestPlacementHoldsAndIsPutBack(t *testing.T) {
 		{"processors, and as many goroutines at once", workload.Case{CPUs: workload.CPUs("broker=" + first + ",pub=" + second + ",sub=" + second)},
 			map[string]where{"clients": {1, second}, "broker": {1, first}}},
 		{"the broker alone", workload.Case{CPUs: workload.CPUs("broker=" + second)}, map[string]where{"clients": anywhere, "broker": {1, second}}},
+		{"a relay in the broker's place", workload.Case{Probe: workload.ProbeRelay, CPUs: workload.CPUs("broker=" + second)}, map[string]where{"clients": anywhere, "relay": {1, second}}},
+		{"one hop", workload.Case{Probe: workload.ProbeRaw, CPUs: workload.CPUs("pub=" + first + ",sub=" + second)}, map[string]where{"publisher": {1, first}, "subscriber": {1, second}}},
 		{"every role by itself", workload.Case{Topology: workload.TopologySplit, Procs: 2, CPUs: workload.CPUs("broker=" + first + ",pub=" + second)},
 			map[string]where{"broker": {2, first}, "publisher": {2, second}, "subscriber": {2, anywhere.cpus}}},
 	} {

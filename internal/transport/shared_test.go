@@ -123,7 +123,7 @@ func TestSharedSocketAtOnce(t *testing.T) {
 			}()
 		}
 	}()
-	cfg := Config{Shared: new(SharedSocket), HandshakeTimeout: 20 * time.Second}
+	cfg := Config{Shared: new(SharedSocket), HandshakeTimeout: 20 * time.Second, Monitor: NewMonitor(time.Millisecond), UDPRecvBuffer: 96 << 10}
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {

@@ -19,9 +19,12 @@ type socket struct {
 	counted *countedConn    // nil if conn is no *net.UDPConn
 	raw     syscall.RawConn // of counted
 	shared  bool            // carries several connections
-	buffers [2]buffer       // of counted
 	gso     *bool
 	gro     *bool
+
+	// settle may come while another connection of the socket is in use already.
+	buffersMu sync.Mutex
+	buffers   [2]buffer // of counted
 
 	warnings []string // beside those of the buffers; not written after openSocket
 
@@ -119,6 +122,8 @@ func (s *socket) settle(cfg Config) {
 	if s.counted == nil {
 		return
 	}
+	s.buffersMu.Lock()
+	defer s.buffersMu.Unlock()
 	for i := range s.buffers {
 		s.buffers[i].restore(s.raw)
 		if w := s.buffers[i].warning; w != "" {
@@ -136,6 +141,8 @@ func (s *socket) info(gso *bool) SocketInfo {
 	if s.counted == nil {
 		return info
 	}
+	s.buffersMu.Lock()
+	defer s.buffersMu.Unlock()
 	info.SendBufferGranted = s.buffers[sendBuffer].granted
 	info.RecvBufferGranted = s.buffers[recvBuffer].granted
 	for _, b := range s.buffers {

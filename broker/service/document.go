@@ -3,6 +3,7 @@ package service
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"felix/broker"
@@ -37,7 +38,9 @@ type Process struct {
 	GCCycles            uint32 `json:"gc_cycles"`
 	GCPauseNs           uint64 `json:"gc_pause_ns"`
 	Allocs              uint64 `json:"allocs"` // objects
+	AllocBytes          uint64 `json:"alloc_bytes"`
 	HeapBytes           uint64 `json:"heap_bytes"`
+	MutexWaitNs         int64  `json:"mutex_wait_ns"` // of all goroutines, summed
 	MemoryLimitBytes    int64  `json:"memory_limit_bytes"`
 	Goroutines          int    `json:"goroutines"`
 	GOMAXPROCS          int    `json:"gomaxprocs"`
@@ -61,11 +64,20 @@ func (s *Service) Document() Document {
 	return d
 }
 
+func mutexWait() int64 {
+	wait := []metrics.Sample{{Name: "/sync/mutex/wait/total:seconds"}}
+	if metrics.Read(wait); wait[0].Value.Kind() != metrics.KindFloat64 {
+		return 0
+	}
+	return int64(wait[0].Value.Float64() * 1e9)
+}
+
 func processNow() Process {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m) // stops the world for some 20 us: /stats is read by hand or once a trial
 	p := Process{
-		GCCycles: m.NumGC, GCPauseNs: m.PauseTotalNs, Allocs: m.Mallocs, HeapBytes: m.HeapAlloc,
+		GCCycles: m.NumGC, GCPauseNs: m.PauseTotalNs, Allocs: m.Mallocs, AllocBytes: m.TotalAlloc, HeapBytes: m.HeapAlloc,
+		MutexWaitNs:      mutexWait(),
 		MemoryLimitBytes: debug.SetMemoryLimit(-1), Goroutines: runtime.NumGoroutine(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 	}
 	p.usage()

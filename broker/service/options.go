@@ -126,9 +126,12 @@ func scopes(texts []string) ([]wire.Scope, error) {
 
 // TransportConfig translates settings for either end; monitor, role and logger are the
 // caller's. In the settings 0 means off for the two timeouts, in the configuration it is
-// the default.
+// the default. With sockets: shared, the connections that are dialled with one translation, or with
+// copies of it, share a socket.
 func TransportConfig(s *settings.Transport) transport.Config {
-	return transport.Config{
+	gso, _ := transport.ParseOffload(s.GSO) // the settings have no other texts, but for none: auto
+	gro, _ := transport.ParseOffload(s.GRO)
+	c := transport.Config{
 		ConnRecvWindow:      s.ConnRecvWindow,
 		StreamRecvWindow:    s.StreamRecvWindow,
 		UDPSendBuffer:       s.UDPSendBuffer,
@@ -139,7 +142,14 @@ func TransportConfig(s *settings.Transport) transport.Config {
 		DisableMTUDiscovery: !s.MTUDiscovery,
 		IdleTimeout:         milliseconds(s.IdleTimeout),
 		KeepAlive:           milliseconds(s.KeepAlive),
+		GSO:                 gso,
+		GRO:                 gro,
+		RecvGateBytes:       s.RecvGateBytes,
 	}
+	if s.Sockets == "shared" {
+		c.Shared = new(transport.SharedSocket)
+	}
+	return c
 }
 
 // milliseconds turns a setting of which 0 is off into a duration of which negative is off.

@@ -25,6 +25,8 @@ func changed(k settings.Key) string {
 		return "true"
 	case k.Name == "streams" || k.Name == "caches":
 		return "t1/default/other"
+	case k.Default == "0" && k.Unit != "":
+		return "1"
 	case k.Unit == "bytes":
 		n, _ := settings.ParseSize(k.Default)
 		return fmt.Sprint(n - 1024)

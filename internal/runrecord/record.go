@@ -333,20 +333,22 @@ type Stage struct {
 
 // Process is what one process spent between the mark and the end of the drain.
 type Process struct {
-	Name                string `json:"name"`
-	Pid                 int    `json:"pid"`
-	GOMAXPROCS          int    `json:"gomaxprocs"`
-	UserNs              *int64 `json:"user_ns"`
-	SystemNs            *int64 `json:"system_ns"`
-	VoluntarySwitches   *int64 `json:"voluntary_switches"`
-	InvoluntarySwitches *int64 `json:"involuntary_switches"`
-	MaxRSSBytes         *int64 `json:"max_rss_bytes"` // over the life of the process
-	GCCycles            *int64 `json:"gc_cycles"`
-	GCPauseNs           *int64 `json:"gc_pause_ns"`
-	Allocs              *int64 `json:"allocs"`
-	AllocBytes          *int64 `json:"alloc_bytes"`
-	SchedLatencyP99Ns   *int64 `json:"sched_latency_p99_ns"`
-	MutexWaitNs         *int64 `json:"mutex_wait_ns"`
+	Name       string `json:"name"`
+	Pid        int    `json:"pid"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	// CPUs are the processors that it might run on, as 0-1; null where the system does not tell.
+	CPUs                *string `json:"cpus"`
+	UserNs              *int64  `json:"user_ns"`
+	SystemNs            *int64  `json:"system_ns"`
+	VoluntarySwitches   *int64  `json:"voluntary_switches"`
+	InvoluntarySwitches *int64  `json:"involuntary_switches"`
+	MaxRSSBytes         *int64  `json:"max_rss_bytes"` // over the life of the process
+	GCCycles            *int64  `json:"gc_cycles"`
+	GCPauseNs           *int64  `json:"gc_pause_ns"`
+	Allocs              *int64  `json:"allocs"`
+	AllocBytes          *int64  `json:"alloc_bytes"`
+	SchedLatencyP99Ns   *int64  `json:"sched_latency_p99_ns"`
+	MutexWaitNs         *int64  `json:"mutex_wait_ns"`
 }
 
 // UDP is the kernel's own count between the mark and the end, machine-wide.
@@ -379,6 +381,12 @@ type Socket struct {
 	SendBufferBytes *int   `json:"send_buffer_bytes"`
 	RecvBufferBytes *int   `json:"recv_buffer_bytes"`
 	GSO             *bool  `json:"gso"`
+	GRO             *bool  `json:"gro"`
+	Shared          bool   `json:"shared"` // may carry several connections
+	RecvGateBytes   int64  `json:"recv_gate_bytes"`
+	// How often and how long the receive gate held packets back since the mark, of the first socket of the role.
+	GateWaits  int64 `json:"gate_waits"`
+	GateWaitNs int64 `json:"gate_wait_ns"`
 }
 
 // Clock is the error bound of the time stamps.

@@ -86,6 +86,11 @@ type Transport struct {
 	PacketSizeAnywhere bool `key:"packet_size_anywhere" env:"FELIX_PACKET_SIZE_ANYWHERE" default:"false" help:"allow packet_size above 1280 towards addresses that are not loopback"`
 	MTUDiscovery       bool `key:"mtu_discovery" env:"FELIX_MTU_DISCOVERY" default:"true" help:"path MTU discovery"`
 
+	GSO           string `key:"gso" env:"FELIX_GSO" default:"auto" choices:"auto,on,off" help:"several packets a send call (UDP segmentation offload, Linux); auto: on"`
+	GRO           string `key:"gro" env:"FELIX_GRO" default:"auto" choices:"auto,on,off" help:"several packets a read (UDP receive offload, Linux); auto: off"`
+	RecvGateBytes int64  `key:"recv_gate_bytes" env:"FELIX_RECV_GATE_BYTES" default:"0" unit:"bytes" min:"0" max:"1GiB" help:"packets stay in the kernel while a connection has more bytes than this in its receive queue; 0: never"`
+	Sockets       string `key:"sockets" env:"FELIX_SOCKETS" default:"own" choices:"own,shared" help:"own: a UDP socket for every dialled connection; shared: one per process and role"`
+
 	IdleTimeout int `key:"idle_timeout_ms" env:"FELIX_IDLE_TIMEOUT_MS" default:"30000" unit:"ms" min:"5000" max:"86400000" zero:"true" help:"silence after which a connection is given up, at least 5 s (a peer takes less for 5 s); 0: never"`
 	KeepAlive   int `key:"keep_alive_ms" env:"FELIX_KEEP_ALIVE_MS" default:"10000" unit:"ms" min:"0" max:"86400000" help:"silence after which a ping is sent; 0: none"`
 }

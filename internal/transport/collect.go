@@ -12,6 +12,7 @@ func (c *Conn) Stats() ConnStats {
 	s := ConnStats{
 		At:              time.Now(),
 		ID:              c.id,
+		Pair:            c.pair,
 		Role:            c.role,
 		Local:           c.LocalAddr().String(),
 		Remote:          c.RemoteAddr().String(),
@@ -29,7 +30,7 @@ func (c *Conn) Stats() ConnStats {
 		Unavailable:     c.sock.connUnavailable,
 	}
 	if reason := context.Cause(c.Context()); reason != nil {
-		s.Closed, s.CloseReason = true, reason.Error()
+		s.Closed, s.CloseReason, s.NoProgress = true, reason.Error(), IsNoProgress(reason)
 	}
 	if c.peer != nil {
 		c.addSocketFacts(&s)
@@ -45,6 +46,10 @@ func (c *Conn) addSocketFacts(s *ConnStats) {
 	}
 	if why != "" {
 		s.Unavailable = uncounted(why)
+		if mtu := c.peer.mtu(); mtu > 0 && c.sock.counted.peers.isMixed(c.peer) {
+			s.MTUBytes = &mtu
+			delete(s.Unavailable, "mtu_bytes")
+		}
 		return
 	}
 	s.DatagramsSent, s.SendCalls = pointer(c.peer.datagrams.Load()), pointer(c.peer.sendCalls.Load())

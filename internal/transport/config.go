@@ -54,6 +54,23 @@ type Config struct {
 	// DisableMTUDiscovery keeps packets at their first size.
 	DisableMTUDiscovery bool
 
+	// GSO is segmentation offload: one send call carries several packets of a connection
+	// (UDP_SEGMENT, Linux 5). GRO is its counterpart: one read brings several (UDP_GRO, Linux 5).
+	// What is in effect is in SocketInfo.
+	GSO, GRO Offload
+	// RecvGateBytes holds packets back in the kernel while a connection has more than so many bytes
+	// in quic-go's receive queue, which drops beyond 256 packets. It costs latency under load. If
+	// zero, nothing is held back.
+	RecvGateBytes int64
+	// Shared makes Dial use one socket for all connections that are dialled with it. If nil, each
+	// has its own. A listener's connections share its socket anyway.
+	Shared *SharedSocket
+
+	// ProgressTimeout closes a connection (IsNoProgress) whose full packets have not arrived for so
+	// long, while the peer is heard: an MTU black hole, which quic-go never leaves. It is watched
+	// only where packets may be larger than the minimum of 1200. If zero, 10 s; if negative, never.
+	ProgressTimeout time.Duration
+
 	// IdleTimeout ends a connection on which nothing was received for so long. The smaller value
 	// of both ends holds, but quic-go takes a peer's below 5 s for 5 s. If zero, 30 s; if
 	// negative, never.
@@ -97,6 +114,7 @@ func (c Config) Resolve() (Config, error) {
 	setDefault(&c.MaxIncomingStreams, defaultIncomingStreams)
 	setDefault(&c.MaxIncomingUniStreams, defaultIncomingStreams)
 	setDefault(&c.HandshakeTimeout, defaultHandshakeTimeout)
+	setDefault(&c.ProgressTimeout, defaultProgressTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -126,6 +144,12 @@ func (c Config) check() error {
 	}
 	if c.PacketSize != 0 && (c.PacketSize < minPacketSize || c.PacketSize > maxPacketSize) {
 		return fmt.Errorf("packet size of %d bytes: want %d to %d, or 0 for the library's choice", c.PacketSize, minPacketSize, maxPacketSize)
+	}
+	if c.GSO > OffloadOff || c.GRO > OffloadOff {
+		return fmt.Errorf("gso %v, gro %v: want auto, on or off", c.GSO, c.GRO)
+	}
+	if c.RecvGateBytes < 0 {
+		return fmt.Errorf("receive gate of %d bytes: want at least 1, or 0 for none", c.RecvGateBytes)
 	}
 	if c.MaxIncomingStreams < 0 || c.MaxIncomingUniStreams < 0 {
 		return fmt.Errorf("at most %d bidirectional and %d unidirectional incoming streams: want at least 1 each", c.MaxIncomingStreams, c.MaxIncomingUniStreams)

@@ -22,6 +22,10 @@ func TestResolveDefaults(t *testing.T) {
 		"Monitor":             "none",
 		"Role":                "unnamed",
 		"ListenPacket":        "real UDP",
+		"GSO":                 "what measurement chose",
+		"GRO":                 "what measurement chose",
+		"RecvGateBytes":       "no gate",
+		"Shared":              "sockets of their own",
 	}
 	v := reflect.ValueOf(got)
 	for i := range v.NumField() {

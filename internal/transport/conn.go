@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -28,14 +29,17 @@ type Conn struct {
 	peer     *peer     // nil if the socket does not count
 	timeline *timeline // nil without a Monitor
 	cfg      Config
-	forget   func(*Conn) // of the listener, nil on a dialled connection
+	forget   func(*Conn)  // of the listener, nil on a dialled connection
+	release  func() error // gives the socket back; nil on an accepted connection
+	pair     string
 
 	done     chan struct{} // closed when watch returns
 	closeErr error         // of the socket; read after done
 }
 
 // newConn takes over an established connection and starts its one goroutine, which ends with it.
-func newConn(qc *quic.Conn, sock *socket, p *peer, cfg Config, forget func(*Conn)) *Conn {
+// One of forget and release is set.
+func newConn(qc *quic.Conn, sock *socket, p *peer, cfg Config, forget func(*Conn), release func() error) *Conn {
 	c := &Conn{
 		Conn:   qc,
 		id:     fmt.Sprintf("c%d", connNumber.Add(1)),
@@ -46,6 +50,12 @@ func newConn(qc *quic.Conn, sock *socket, p *peer, cfg Config, forget func(*Conn
 		cfg:    cfg,
 		forget: forget,
 		done:   make(chan struct{}),
+
+		release: release,
+		pair:    pairName(qc),
+	}
+	if p != nil {
+		sock.counted.peers.attach(p, c)
 	}
 	if cfg.Monitor != nil {
 		c.timeline = cfg.Monitor.open(c)
@@ -54,6 +64,19 @@ func newConn(qc *quic.Conn, sock *socket, p *peer, cfg Config, forget func(*Conn
 	go c.watch()
 	return c
 }
+
+// pairName names the connection by the keys of its session, which only its two ends have.
+func pairName(qc *quic.Conn) string {
+	state := qc.ConnectionState().TLS
+	name, err := state.ExportKeyingMaterial("EXPORTER-felix-connection-name", nil, 8)
+	if err != nil {
+		return "" // not with TLS 1.3
+	}
+	return hex.EncodeToString(name)
+}
+
+// bytesTaken counts what the connection took from its receive queue.
+func (c *Conn) bytesTaken() int64 { return int64(c.ConnectionStats().BytesReceived) }
 
 // ID returns the name of the connection in the statistics, unique in the process.
 func (c *Conn) ID() string { return c.id }
@@ -89,34 +112,51 @@ func (c *Conn) watch() {
 	c.sampleUntilDone()
 	reason := context.Cause(c.Context())
 	if c.timeline != nil {
-		c.cfg.Monitor.close(c.timeline, c.Stats())
+		c.cfg.Monitor.close(c.timeline, c.Stats(), c.SocketInfo())
 	}
 	c.cfg.Logger.Debug("connection closed", "conn", c.id, "role", c.role, "reason", reason)
 	if c.peer != nil {
-		c.sock.counted.peers.unregister(c.remote, c.peer)
+		c.sock.counted.peers.unregister(c.remote, c.peer, c)
 	}
 	if c.forget != nil {
 		c.forget(c)
 		return
 	}
 	linger(c.lingerTime())
-	c.closeErr = c.sock.close()
+	c.closeErr = c.release()
 }
 
+// sampleUntilDone keeps the time line and watches the progress until the connection ends.
 func (c *Conn) sampleUntilDone() {
-	ended := c.Context().Done()
-	if c.timeline == nil || c.timeline.interval <= 0 {
-		<-ended
-		return
+	var (
+		ended             = c.Context().Done()
+		interval          time.Duration
+		ticker            *time.Ticker
+		sampling, looking <-chan time.Time // nil: never
+		dog               *watchdog
+	)
+	if c.timeline != nil && c.timeline.interval > 0 {
+		interval = c.timeline.interval
+		ticker = time.NewTicker(interval)
+		defer ticker.Stop()
+		sampling = ticker.C
 	}
-	interval := c.timeline.interval
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	if c.cfg.watched(c.sock) {
+		dog = newWatchdog(c.cfg.ProgressTimeout)
+		looks := time.NewTicker(dog.interval())
+		defer looks.Stop()
+		looking = looks.C
+	}
 	for {
 		select {
 		case <-ended:
 			return
-		case <-ticker.C:
+		case <-looking:
+			if dog.look(c.watchSample()) {
+				c.giveUp()
+				return
+			}
+		case <-sampling:
 			if next := c.cfg.Monitor.add(c.timeline, c.Stats()); next != interval {
 				interval = next
 				ticker.Reset(interval)

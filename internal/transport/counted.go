@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"net/netip"
+	"syscall"
 
 	"golang.org/x/net/ipv4"
 )
@@ -13,12 +14,25 @@ import (
 // of throughput can see.
 type countedConn struct {
 	*net.UDPConn
-	batch *ipv4.PacketConn // reads IPv6 too: its messages are of neither version
-	peers peerTable
+	batch       *ipv4.PacketConn // reads IPv6 too: its messages are of neither version
+	peers       peerTable
+	reads       meter      // calls of the kernel by the reader, with what they brought
+	gro         *groReader // nil: datagrams are read unmerged
+	gate        *gate      // nil: none
+	unsegmented bool       // quic-go is not to know of segmentation offload
 }
 
 func newCountedConn(conn *net.UDPConn) *countedConn {
 	return &countedConn{UDPConn: conn, batch: ipv4.NewPacketConn(conn)}
+}
+
+// SyscallConn is how quic-go sets the socket up and learns what it can do.
+func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
+	raw, err := c.UDPConn.SyscallConn()
+	if err == nil && c.unsegmented {
+		raw = unsegmented{raw}
+	}
+	return raw, err
 }
 
 // WriteMsgUDP sends one datagram, or several of the size that oob names, in one call.
@@ -30,24 +44,59 @@ func (c *countedConn) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int
 	} else {
 		p.sent(n, segmentSize(oob))
 	}
+	c.gate.sent()
 	return n, oobn, err
 }
 
-// ReadBatch reads the datagrams that are there, blocking for the first.
+// ReadBatch reads the datagrams that are there, blocking for the first. quic-go calls it from one
+// goroutine.
 func (c *countedConn) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
+	c.gate.wait()
+	n, err := c.read(ms, flags)
+	if err == nil {
+		c.countHandedOver(ms[:n])
+	}
+	return n, err
+}
+
+// read takes what is left of the last read, or reads.
+func (c *countedConn) read(ms []ipv4.Message, flags int) (int, error) {
+	if c.gro != nil {
+		if n := c.gro.take(ms); n > 0 {
+			return n, nil
+		}
+	}
 	for {
-		n, err := c.batch.ReadBatch(ms, flags)
+		n, err := c.readKernel(ms, flags)
 		if err != nil && passingICMP(err) {
 			continue // quic-go would take it for the end of the socket; the kernel tells it once
-		}
-		if err == nil {
-			c.countReceived(ms[:n])
 		}
 		return n, err
 	}
 }
 
-func (c *countedConn) countReceived(ms []ipv4.Message) {
+func (c *countedConn) readKernel(ms []ipv4.Message, flags int) (int, error) {
+	if c.gro != nil {
+		datagrams, bytes, err := c.gro.read(flags)
+		if err != nil {
+			return 0, err
+		}
+		c.reads.record(uint64(datagrams), uint64(bytes))
+		return c.gro.take(ms), nil
+	}
+	n, err := c.batch.ReadBatch(ms, flags)
+	if err != nil {
+		return n, err
+	}
+	bytes := 0
+	for i := range ms[:n] {
+		bytes += ms[i].N
+	}
+	c.reads.record(uint64(n), uint64(bytes))
+	return n, nil
+}
+
+func (c *countedConn) countHandedOver(ms []ipv4.Message) {
 	var (
 		from             netip.AddrPort
 		datagrams, bytes uint64
@@ -55,7 +104,7 @@ func (c *countedConn) countReceived(ms []ipv4.Message) {
 	for i := range ms {
 		addr := addrPort(ms[i].Addr)
 		if addr != from && datagrams > 0 {
-			c.peers.received(from, datagrams, bytes)
+			c.gate.handed(c.peers.received(from, datagrams, bytes))
 			datagrams, bytes = 0, 0
 		}
 		from = addr
@@ -63,6 +112,6 @@ func (c *countedConn) countReceived(ms []ipv4.Message) {
 		bytes += uint64(ms[i].N)
 	}
 	if datagrams > 0 {
-		c.peers.received(from, datagrams, bytes)
+		c.gate.handed(c.peers.received(from, datagrams, bytes))
 	}
 }

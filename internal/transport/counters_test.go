@@ -172,7 +172,7 @@ func TestPeerTable(t *testing.T) {
 		table.received(addr(1), 1, 1200)
 		p := table.register(addr(1))
 		table.received(addr(1), 5, 500)
-		table.unregister(addr(1), p)
+		table.unregister(addr(1), p, nil)
 		table.received(addr(1), 1, 1200)
 		if next := table.register(addr(1)); next == p || next.received.Load() != 1 {
 			t.Errorf("second connection begins with %d datagrams, want 1", next.received.Load())

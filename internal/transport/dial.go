@@ -12,8 +12,8 @@ import (
 )
 
 // Dial opens a socket and a connection from it to addr ("host:port"), and returns when the
-// handshake is complete. The socket belongs to the connection and is closed with it. The caller
-// closes the connection.
+// handshake is complete. The socket belongs to the connection and is closed with it, unless
+// Config.Shared says otherwise. The caller closes the connection.
 //
 // It fails after Config.HandshakeTimeout at the latest. Errors to tell apart: ErrUntrusted,
 // ErrNoAnswer, ErrRefused (on Linux also at once if the host says that nobody listens).
@@ -34,28 +34,45 @@ func Dial(ctx context.Context, addr string, tlsConf *tls.Config, cfg Config) (*C
 	if err := cfg.checkPacketSize(remote.IP); err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	sock, err := openSocket("udp", localFor(remote, cfg), cfg)
+	sock, first, release, err := socketFor(remote, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	var p *peer
-	if sock.counted != nil {
-		p = sock.counted.peers.setSole(addrPort(remote))
+	p := sock.enlist(remote)
+	before := uint64(0)
+	if p != nil {
+		before = p.received.Load()
 	}
-	qc, err := handshake(ctx, sock, remote, tlsConf, cfg)
+	qc, err := handshake(ctx, sock, first, remote, tlsConf, cfg)
 	if err != nil {
-		_ = sock.close() // err is the cause
-		heard := p != nil && p.received.Load() > 0
+		heard := p != nil && p.received.Load() > before
+		if p != nil {
+			sock.counted.peers.unregister(addrPort(remote), p, nil)
+		}
+		_ = release(err) // err is the cause
 		return nil, dialError(addr, err, cfg.HandshakeTimeout, heard)
 	}
-	sock.settle(cfg)
-	return newConn(qc, sock, p, cfg, nil), nil
+	if first {
+		sock.settle(cfg)
+	}
+	return newConn(qc, sock, p, cfg, nil, func() error { return release(nil) }), nil
 }
 
-// handshake dials with ICMP errors reported. They are reported no longer: afterwards the peer's
-// silence is for the idle timeout to judge, not for whoever can send ICMP.
-func handshake(ctx context.Context, sock *socket, remote net.Addr, tlsConf *tls.Config, cfg Config) (*quic.Conn, error) {
-	if sock.counted != nil {
+// socketFor returns the socket to dial from, whether it is new, and what gives it back.
+func socketFor(remote *net.UDPAddr, cfg Config) (sock *socket, first bool, release func(cause error) error, err error) {
+	if cfg.Shared != nil {
+		sock, first, err = cfg.Shared.acquire(remote, cfg)
+		return sock, first, func(cause error) error { return cfg.Shared.release(sock, cause) }, err
+	}
+	sock, err = openSocket("udp", localFor(remote, cfg), cfg)
+	return sock, true, func(error) error { return sock.close() }, err
+}
+
+// handshake dials, from a new socket with ICMP errors reported. They are reported no longer
+// afterwards: then the peer's silence is for the idle timeout to judge, not for whoever can send
+// ICMP, and one connection's bad luck does not end those beside it.
+func handshake(ctx context.Context, sock *socket, first bool, remote net.Addr, tlsConf *tls.Config, cfg Config) (*quic.Conn, error) {
+	if sock.counted != nil && first {
 		reportICMP(sock.raw, true)
 		defer reportICMP(sock.raw, false)
 	}

@@ -22,6 +22,7 @@ const (
 	CodeAuth     ApplicationErrorCode = 2 // not authenticated or not permitted
 	CodeLimit    ApplicationErrorCode = 3 // a limit was exceeded
 	CodeShutdown ApplicationErrorCode = 4 // this end is shutting down
+	// CodeNoProgress (5) is the watchdog's: full packets did not arrive.
 )
 
 var (

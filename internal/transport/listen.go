@@ -89,7 +89,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	if l.sock.counted != nil {
 		p = l.sock.counted.peers.register(addrPort(qc.RemoteAddr()))
 	}
-	c := newConn(qc, l.sock, p, l.cfg, l.forget)
+	c := newConn(qc, l.sock, p, l.cfg, l.forget, nil)
 	l.conns[c] = struct{}{}
 	return c, nil
 }

@@ -69,12 +69,12 @@ func (m *Monitor) add(t *timeline, s ConnStats) time.Duration {
 	return t.interval
 }
 
-// close ends a timeline with the connection's last statistics.
-func (m *Monitor) close(t *timeline, final ConnStats) {
+// close ends a timeline with the last statistics of the connection and its socket.
+func (m *Monitor) close(t *timeline, final ConnStats, socket SocketInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.live, t)
-	t.conn, t.final = nil, final
+	t.conn, t.final, t.socket = nil, final, socket
 	t.samples = slices.Clip(t.samples)
 	totals := m.endedTotals[final.Role]
 	totals.add(final)
@@ -99,10 +99,10 @@ func (m *Monitor) Mark() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for t := range m.live {
-		t.marked = pointer(t.conn.Stats())
+		t.marked, t.socketMarked = pointer(t.conn.Stats()), pointer(t.conn.SocketInfo())
 	}
 	for _, t := range m.ended {
-		t.marked = &t.final
+		t.marked, t.socketMarked = &t.final, &t.socket
 	}
 }
 
@@ -120,13 +120,13 @@ func (m *Monitor) timelines(samples bool) []Timeline {
 	slices.SortFunc(all, func(a, b *timeline) int { return int(int64(a.seq) - int64(b.seq)) })
 	out := make([]Timeline, 0, len(all))
 	for _, t := range all {
-		final := t.final
+		final, socket := t.final, t.socket
 		if t.conn != nil {
-			final = t.conn.Stats()
+			final, socket = t.conn.Stats(), t.conn.SocketInfo()
 		}
-		line := Timeline{Interval: t.interval, Socket: t.socket, Final: final}
+		line := Timeline{Interval: t.interval, Socket: socket, Final: final}
 		if t.marked != nil {
-			line.Marked = pointer(*t.marked)
+			line.Marked, line.SocketMarked = pointer(*t.marked), pointer(*t.socketMarked)
 		}
 		if samples {
 			line.Samples = make([]ConnStats, len(t.samples))

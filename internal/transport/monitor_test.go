@@ -124,7 +124,7 @@ func TestMonitorForgetsTheOldest(t *testing.T) {
 		for range 100 {
 			tl.add(ConnStats{At: tl.began})
 		}
-		m.close(tl, ConnStats{ID: "c", Role: "publisher", Closed: true, PacketsSent: 1})
+		m.close(tl, ConnStats{ID: "c", Role: "publisher", Closed: true, PacketsSent: 1}, SocketInfo{})
 	}
 	lines := m.Timelines()
 	if len(lines) != maxClosedTimelines || m.Forgotten() != extra {
@@ -149,7 +149,7 @@ func TestCompactSampleKeepsEveryField(t *testing.T) {
 	fill(reflect.ValueOf(&s).Elem())
 	tl := &timeline{began: began}
 	got := tl.expand(tl.compact(s), s)
-	got.Closed, got.CloseReason = s.Closed, s.CloseReason
+	got.Closed, got.CloseReason, got.NoProgress = s.Closed, s.CloseReason, s.NoProgress
 	if !reflect.DeepEqual(got, s) {
 		t.Errorf("through a sample: %+v, want %+v", got, s)
 	}

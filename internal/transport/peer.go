@@ -18,6 +18,7 @@ type peer struct {
 	received      atomic.Uint64 // datagrams
 	receivedBytes atomic.Uint64
 	gone          atomic.Bool // taken out of the table: the reader must not count here any more
+	account       account     // of the gate; the reader's own
 
 	_ [64]byte // reader and senders run on different cores: each gets its own cache line
 
@@ -30,6 +31,8 @@ type peer struct {
 
 	mu     sync.Mutex
 	errors map[string]uint64 // errno name -> failed calls; nil until the first
+
+	takers atomic.Pointer[[]taker] // the registered connections; replaced under the table's lock
 
 	// Under the table's lock.
 	created time.Time

@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -132,13 +133,36 @@ func (t *peerTable) register(addr netip.AddrPort) *peer {
 	return p
 }
 
-// unregister ends a connection's use of its counters.
-func (t *peerTable) unregister(addr netip.AddrPort, p *peer) {
+// attach makes a registered connection one of those that take what was received.
+func (t *peerTable) attach(p *peer, c taker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var takers []taker
+	if old := p.takers.Load(); old != nil {
+		takers = slices.Clone(*old)
+	}
+	takers = append(takers, c)
+	p.takers.Store(&takers)
+}
+
+// unregister ends a connection's use of its counters; c is nil if it was not attached.
+func (t *peerTable) unregister(addr netip.AddrPort, p *peer, c taker) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := p.takers.Load(); old != nil && c != nil {
+		left := slices.DeleteFunc(slices.Clone(*old), func(o taker) bool { return o == c })
+		p.takers.Store(&left)
+	}
 	if p.refs--; p.refs == 0 && p != t.sole {
 		t.removeLocked(addr, p)
 	}
+}
+
+// isMixed reports whether the counters are of several connections.
+func (t *peerTable) isMixed(p *peer) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return p.mixed
 }
 
 // whyUncounted returns why the counters are not this one connection's, or "".
@@ -165,8 +189,9 @@ func addrPort(addr net.Addr) netip.AddrPort {
 }
 
 // received records datagrams of one batch; runs from one address are counted in one step.
-func (t *peerTable) received(addr netip.AddrPort, datagrams, bytes uint64) {
+func (t *peerTable) received(addr netip.AddrPort, datagrams, bytes uint64) *peer {
 	p := t.forReceive(addr)
 	p.received.Add(datagrams)
 	p.receivedBytes.Add(bytes)
+	return p
 }

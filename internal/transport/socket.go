@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -18,8 +19,17 @@ type socket struct {
 	counted *countedConn    // nil if conn is no *net.UDPConn
 	raw     syscall.RawConn // of counted
 	shared  bool            // carries several connections
-	buffers [2]buffer       // of counted
 	gso     *bool
+	gro     *bool
+
+	// settle may come while another connection of the socket is in use already.
+	buffersMu sync.Mutex
+	buffers   [2]buffer // of counted
+
+	warnings []string // beside those of the buffers; not written after openSocket
+
+	opened string // by a SharedSocket: the address asked for
+	users  int    // under its lock
 
 	unavailable     map[string]string // of SocketInfo; not written after openSocket
 	connUnavailable map[string]string // of ConnStats; likewise
@@ -42,7 +52,9 @@ func openSocket(network, addr string, cfg Config) (*socket, error) {
 	s := &socket{conn: conn}
 	udp, ok := conn.(*net.UDPConn)
 	if !ok {
-		s.setUncounted(fmt.Sprintf("the packet connection is a %T, not a UDP socket", conn))
+		why := fmt.Sprintf("the packet connection is a %T, not a UDP socket", conn)
+		s.setUncounted(why)
+		s.warnUnmet(cfg, why)
 		s.quic = &quic.Transport{Conn: conn}
 		return s, nil
 	}
@@ -52,10 +64,8 @@ func openSocket(network, addr string, cfg Config) (*socket, error) {
 	silenceLibrary()
 	s.buffers[sendBuffer] = openBuffer(udp, s.raw, sendBuffer, cfg.UDPSendBuffer, cfg.UDPBufferForce)
 	s.buffers[recvBuffer] = openBuffer(udp, s.raw, recvBuffer, cfg.UDPRecvBuffer, cfg.UDPBufferForce)
-	var why string
-	if s.gso, why = probeGSO(s.raw); s.gso == nil {
-		s.setUnavailable("gso", why)
-	}
+	s.counted = newCountedConn(udp)
+	s.setOffloads(cfg)
 	if bufferUnavailable != "" {
 		s.setUnavailable("send_buffer_granted", bufferUnavailable)
 		s.setUnavailable("recv_buffer_granted", bufferUnavailable)
@@ -64,13 +74,12 @@ func openSocket(network, addr string, cfg Config) (*socket, error) {
 		why := "not counted on " + runtime.GOOS
 		s.connUnavailable = map[string]string{"datagrams_received": why, "bytes_handed_over": why}
 	}
-	s.counted = newCountedConn(udp)
 	s.quic = &quic.Transport{Conn: s.counted}
 	return s, nil
 }
 
 func (s *socket) setUncounted(why string) {
-	for _, fact := range []string{"gso", "send_buffer_granted", "recv_buffer_granted"} {
+	for _, fact := range []string{"gso", "gro", "send_buffer_granted", "recv_buffer_granted", "reads"} {
 		s.setUnavailable(fact, why)
 	}
 	s.connUnavailable = uncounted(why)
@@ -92,11 +101,29 @@ func uncounted(why string) map[string]string {
 	return m
 }
 
-// settle puts the buffers back to what was asked, after quic-go took the socket into use.
+// enlist returns the counters of what is exchanged with a peer that is to be dialled, nil if the
+// socket does not count.
+func (s *socket) enlist(remote *net.UDPAddr) *peer {
+	switch {
+	case s.counted == nil:
+		return nil
+	case s.shared:
+		return s.counted.peers.register(addrPort(remote))
+	}
+	return s.counted.peers.setSole(addrPort(remote))
+}
+
+// settle puts the buffers back to what was asked, after quic-go took the socket into use, and says
+// what the socket lacks.
 func (s *socket) settle(cfg Config) {
+	for _, w := range s.warnings {
+		warnOnce(cfg.Logger, w)
+	}
 	if s.counted == nil {
 		return
 	}
+	s.buffersMu.Lock()
+	defer s.buffersMu.Unlock()
 	for i := range s.buffers {
 		s.buffers[i].restore(s.raw)
 		if w := s.buffers[i].warning; w != "" {
@@ -107,10 +134,15 @@ func (s *socket) settle(cfg Config) {
 
 // info describes the socket. gso is the connection's own word on it, if there is a connection.
 func (s *socket) info(gso *bool) SocketInfo {
-	info := SocketInfo{SendBufferGranted: -1, RecvBufferGranted: -1, GSO: s.gso, Unavailable: s.unavailable}
+	info := SocketInfo{
+		SendBufferGranted: -1, RecvBufferGranted: -1, GSO: s.gso, GRO: s.gro, Shared: s.shared,
+		Warnings: slices.Clone(s.warnings), Unavailable: s.unavailable,
+	}
 	if s.counted == nil {
 		return info
 	}
+	s.buffersMu.Lock()
+	defer s.buffersMu.Unlock()
 	info.SendBufferGranted = s.buffers[sendBuffer].granted
 	info.RecvBufferGranted = s.buffers[recvBuffer].granted
 	for _, b := range s.buffers {
@@ -120,6 +152,12 @@ func (s *socket) info(gso *bool) SocketInfo {
 	}
 	if s.gso != nil && gso != nil {
 		info.GSO = gso
+	}
+	if g := s.counted.gate; g != nil {
+		info.RecvGateBytes, info.Gate = g.limit, g.stats()
+	}
+	if receiveCounted {
+		info.Reads = pointer(s.counted.reads.snapshot())
 	}
 	return info
 }

@@ -15,6 +15,16 @@ type SocketInfo struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// GSO tells whether one send call may carry several packets (UDP_SEGMENT); nil if not known.
 	GSO *bool `json:"gso"`
+	// GRO tells whether the kernel may merge packets that it received (UDP_GRO); nil if not known.
+	GRO *bool `json:"gro"`
+	// RecvGateBytes is the receive gate in effect: Config.RecvGateBytes, 0 for none.
+	RecvGateBytes int64 `json:"recv_gate_bytes"`
+	// Shared is true if the socket may carry several connections.
+	Shared bool `json:"shared"`
+	// Reads are the wake-ups of the loop that reads the socket; nil if they are not counted.
+	Reads *Wakeups `json:"reads,omitempty"`
+	// Gate counts the waits of the receive gate; nil without one.
+	Gate *GateStats `json:"gate,omitempty"`
 	// Unavailable tells for each fact that is null or -1 (by its JSON name) why.
 	Unavailable map[string]string `json:"unavailable,omitempty"`
 }
@@ -24,12 +34,15 @@ type SocketInfo struct {
 type ConnStats struct {
 	At     time.Time `json:"at"`
 	ID     string    `json:"id"`   // unique in the process
+	Pair   string    `json:"pair"` // the same at both ends of a connection, and no other's
 	Role   string    `json:"role"` // Config.Role
 	Local  string    `json:"local"`
 	Remote string    `json:"remote"`
 	Closed bool      `json:"closed"`
 	// CloseReason is the error the connection ended with; empty while it is open.
 	CloseReason string `json:"close_reason,omitempty"`
+	// NoProgress is true if it ended because full packets did not arrive (IsNoProgress).
+	NoProgress bool `json:"no_progress,omitempty"`
 
 	// MTUBytes is the size of full packets (UDP payload) sent now. It is the segment size of the
 	// newest segmented send; on sockets without segmentation it is the largest size sent more
@@ -64,9 +77,10 @@ type ConnStats struct {
 	DatagramsReceived *uint64 `json:"datagrams_received"`
 	BytesHandedOver   *uint64 `json:"bytes_handed_over"`
 
-	// SharedSocket is true if the socket carries other connections too, as a listener's does. The
+	// SharedSocket is true if the socket may carry other connections too, as a listener's does. The
 	// socket's figures are then kept by the peer's address, so they are still this connection's
-	// own; if two connections share socket and address, the figures are null.
+	// own; if two connections share socket and address, the figures are null, and MTUBytes is the
+	// newest of them all.
 	SharedSocket bool `json:"shared_socket"`
 
 	// Unavailable tells for each fact that is null (by its JSON name) why.

@@ -18,7 +18,7 @@ const (
 // segmentSize returns the UDP_SEGMENT size in a control message, or 0. quic-go sets it on every
 // send after the handshake, to the connection's packet size, also when the packet is alone.
 func segmentSize(oob []byte) int {
-	for len(oob) > 0 {
+	for len(oob) >= unix.SizeofCmsghdr { // the parser reads as much unasked
 		header, data, rest, err := unix.ParseOneSocketControlMessage(oob)
 		if err != nil {
 			return 0

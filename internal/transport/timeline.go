@@ -6,7 +6,10 @@ import "time"
 type Timeline struct {
 	// Interval is the time between the samples; 0 if there are none but the final one.
 	Interval time.Duration `json:"interval_ns"`
-	Socket   SocketInfo    `json:"socket"`
+	// Socket is the socket at the moment of Final, and SocketMarked at that of Marked. What it
+	// counts is the socket's, so with several connections on it also theirs.
+	Socket       SocketInfo  `json:"socket"`
+	SocketMarked *SocketInfo `json:"socket_marked,omitempty"`
 	// Samples are in order of time, at most 2,048. When they are full, every second one is dropped
 	// and the interval doubles.
 	Samples []ConnStats `json:"samples,omitempty"`
@@ -30,6 +33,8 @@ type timeline struct {
 	socket   SocketInfo
 	marked   *ConnStats
 	final    ConnStats // of the end
+
+	socketMarked *SocketInfo
 }
 
 // sample is a ConnStats without what does not change: 136 bytes instead of 350, of which a
@@ -69,7 +74,7 @@ func (t *timeline) compact(s ConnStats) sample {
 // expand makes a full sample again. What names the connection comes from its final statistics.
 func (t *timeline) expand(c sample, final ConnStats) ConnStats {
 	s := ConnStats{
-		At: t.began.Add(c.after), ID: final.ID, Role: final.Role, Local: final.Local, Remote: final.Remote,
+		At: t.began.Add(c.after), ID: final.ID, Pair: final.Pair, Role: final.Role, Local: final.Local, Remote: final.Remote,
 		CwndBytes: c.cwnd, RTTMin: c.rttMin, RTTSmoothed: c.rttSmooth, RTTLatest: c.rttNow,
 		PacketsSent: c.packets[0], PacketsReceived: c.packets[1], PacketsLost: c.packets[2],
 		BytesSent: c.bytes[0], BytesReceived: c.bytes[1], BytesLost: c.bytes[2],

@@ -186,7 +186,7 @@ func (b *externalBroker) stop(ctx context.Context) (*sideResult, error) {
 		r.Process = externalUsage(page.Process, was.Process)
 	}
 	for _, c := range page.Conns {
-		line := transport.Timeline{Final: c, Socket: page.Socket}
+		line := transport.Timeline{Final: c, Socket: page.Socket, SocketMarked: &was.Socket}
 		for i := range was.Conns {
 			if was.Conns[i].ID == c.ID {
 				line.Marked = &was.Conns[i]
@@ -211,6 +211,7 @@ func externalUsage(now, was service.Process) processResult {
 		VoluntarySwitches: diff(now.VoluntarySwitches, was.VoluntarySwitches), InvoluntarySwitches: diff(now.InvoluntarySwitches, was.InvoluntarySwitches),
 		MaxRSSBytes: now.MaxRSSBytes, GCCycles: int64(now.GCCycles) - int64(was.GCCycles),
 		GCPauseNs: int64(now.GCPauseNs) - int64(was.GCPauseNs), Allocs: now.Allocs - was.Allocs,
+		AllocBytes: now.AllocBytes - was.AllocBytes, MutexWaitNs: now.MutexWaitNs - was.MutexWaitNs,
 	}}
 }
 

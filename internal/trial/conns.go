@@ -25,7 +25,7 @@ func (t *trial) connections(r *runrecord.Record) {
 		e.record = connRecord(e)
 	}
 	for _, e := range ends {
-		e.record.WriteBlockedNs = t.writeBlocked(e)
+		e.record.WriteBlockedNs = t.writeBlocked(e, ends)
 		if other := peerOf(e, ends); other != nil {
 			id := other.record.ID
 			e.record.Peer = &id
@@ -45,6 +45,9 @@ func (t *trial) connections(r *runrecord.Record) {
 		}
 		e.record.Busiest = i == 0
 		r.Conns = append(r.Conns, e.record)
+		if e.Final.NoProgress {
+			t.warn("connection %s ended because its full packets did not arrive (MTU black hole?): try --transport-set packet_size=1200 --transport-set mtu_discovery=false", e.record.ID)
+		}
 		for name, n := range e.record.SendErrors {
 			t.warn("connection %s: %d send calls failed with %s", e.record.ID, n, name)
 		}
@@ -93,7 +96,7 @@ func peerIn(c transport.Timeline, sides ...*sideResult) *transport.Timeline {
 			continue
 		}
 		for i := range s.Conns {
-			if sameSocket(s.Conns[i].Final.Local, c.Final.Remote) {
+			if mine := s.Conns[i].Final; mine.Pair != "" && mine.Pair == c.Final.Pair || sameSocket(mine.Local, c.Final.Remote) {
 				return &s.Conns[i]
 			}
 		}
@@ -101,9 +104,19 @@ func peerIn(c transport.Timeline, sides ...*sideResult) *transport.Timeline {
 	return nil
 }
 
+// peerOf finds the other end: by the name that only the two of them have, or by the addresses where an end has none.
 func peerOf(e *end, all []*end) *end {
 	for _, o := range all {
-		if o != e && sameSocket(o.Final.Local, e.Final.Remote) && sameSocket(o.Final.Remote, e.Final.Local) {
+		if o == e {
+			continue
+		}
+		if e.Final.Pair != "" && o.Final.Pair != "" {
+			if e.Final.Pair == o.Final.Pair {
+				return o
+			}
+			continue
+		}
+		if sameSocket(o.Final.Local, e.Final.Remote) && sameSocket(o.Final.Remote, e.Final.Local) {
 			return o
 		}
 	}
@@ -152,7 +165,12 @@ func connRecord(e *end) runrecord.Conn {
 
 // writeBlocked is how long stream writes of this end took, which is mostly waiting; null where nobody measures it for
 // the connection alone.
-func (t *trial) writeBlocked(e *end) *int64 {
+func (t *trial) writeBlocked(e *end, all []*end) *int64 {
+	for _, o := range all {
+		if o != e && o.process == e.process && o.Final.Remote == e.Final.Remote && o.Final.Local == e.Final.Local {
+			return nil // with sockets shared, the broker's subscriptions cannot be told apart by address
+		}
+	}
 	switch {
 	case e.Final.Role == "broker" && t.results.counters != nil:
 		var ns int64
@@ -223,6 +241,39 @@ func value(p *int64) int64 {
 	return *p
 }
 
+// socketWakeups are those of the loops that read the sockets, by role: how many datagrams a call of the kernel brought.
+func (t *trial) socketWakeups() []runrecord.Wakeup {
+	type sum struct{ count, items, bytes uint64 }
+	sums := map[string]*sum{}
+	var places []string
+	seen := map[string]bool{}
+	for _, e := range t.ends() {
+		reads := e.Socket.Reads
+		// Connections that share a socket tell its count each: it is one per local address.
+		id := e.process + " " + e.Final.Local
+		if reads == nil || seen[id] {
+			continue
+		}
+		seen[id] = true
+		place := "socket read (" + e.Final.Role + ")"
+		if sums[place] == nil {
+			sums[place] = &sum{}
+			places = append(places, place)
+		}
+		s := sums[place]
+		s.count, s.items, s.bytes = s.count+reads.Count, s.items+reads.Items, s.bytes+reads.Bytes
+		if was := e.SocketMarked; was != nil && was.Reads != nil {
+			s.count, s.items, s.bytes = s.count-was.Reads.Count, s.items-was.Reads.Items, s.bytes-was.Reads.Bytes
+		}
+	}
+	var out []runrecord.Wakeup
+	for _, place := range places {
+		s := sums[place]
+		out = append(out, wakeupRecord(place, s.count, s.items, s.bytes))
+	}
+	return out
+}
+
 // sockets are the buffers as granted, once for each role.
 func (t *trial) sockets() []runrecord.Socket {
 	var out []runrecord.Socket
@@ -233,7 +284,14 @@ func (t *trial) sockets() []runrecord.Socket {
 			continue
 		}
 		seen[key] = true
-		s := runrecord.Socket{Process: e.process, Role: e.Final.Role, GSO: e.Socket.GSO}
+		s := runrecord.Socket{Process: e.process, Role: e.Final.Role, GSO: e.Socket.GSO, GRO: e.Socket.GRO, Shared: e.Socket.Shared, RecvGateBytes: e.Socket.RecvGateBytes}
+		if e.Socket.Gate != nil {
+			s.GateWaits, s.GateWaitNs = int64(e.Socket.Gate.Waits), int64(e.Socket.Gate.WaitNs)
+			if was := e.SocketMarked; was != nil && was.Gate != nil {
+				s.GateWaits -= int64(was.Gate.Waits)
+				s.GateWaitNs -= int64(was.Gate.WaitNs)
+			}
+		}
 		if n := e.Socket.SendBufferGranted; n >= 0 {
 			s.SendBufferBytes = &n
 		}

@@ -86,7 +86,7 @@ func processRecord(p processResult) runrecord.Process {
 	u := p.Usage
 	allocs, allocBytes := int64(u.Allocs), int64(u.AllocBytes)
 	return runrecord.Process{
-		Name: p.Name, Pid: p.Pid, GOMAXPROCS: p.GOMAXPROCS, UserNs: u.UserNs, SystemNs: u.SystemNs,
+		Name: p.Name, Pid: p.Pid, GOMAXPROCS: p.GOMAXPROCS, CPUs: p.CPUs, UserNs: u.UserNs, SystemNs: u.SystemNs,
 		VoluntarySwitches: u.VoluntarySwitches, InvoluntarySwitches: u.InvoluntarySwitches, MaxRSSBytes: u.MaxRSSBytes,
 		GCCycles: &u.GCCycles, GCPauseNs: &u.GCPauseNs, Allocs: &allocs, AllocBytes: &allocBytes,
 		SchedLatencyP99Ns: u.SchedLatencyP99Ns, MutexWaitNs: &u.MutexWaitNs,
@@ -108,12 +108,7 @@ func udpSince(before host.UDP) *runrecord.UDP {
 func (t *trial) wakeups() []runrecord.Wakeup {
 	out := []runrecord.Wakeup{}
 	add := func(place string, count, items, bytes uint64) {
-		w := runrecord.Wakeup{Place: place, Count: int64(count)}
-		if count > 0 {
-			perItem, perByte := float64(items)/float64(count), float64(bytes)/float64(count)
-			w.ItemsPerWakeup, w.BytesPerWakeup = &perItem, &perByte
-		}
-		out = append(out, w)
+		out = append(out, wakeupRecord(place, count, items, bytes))
 	}
 	total := func(place string, w client.Wakeups) { add(place, w.Count, w.Items, w.Bytes) }
 	if p := t.results.pubs; p != nil && p.Publisher != nil {
@@ -148,7 +143,17 @@ func (t *trial) wakeups() []runrecord.Wakeup {
 			add(w.Place, w.Count-was.Count, w.Items-was.Items, w.Bytes-was.Bytes)
 		}
 	}
+	out = append(out, t.socketWakeups()...)
 	return out
+}
+
+func wakeupRecord(place string, count, items, bytes uint64) runrecord.Wakeup {
+	w := runrecord.Wakeup{Place: place, Count: int64(count)}
+	if count > 0 {
+		perItem, perByte := float64(items)/float64(count), float64(bytes)/float64(count)
+		w.ItemsPerWakeup, w.BytesPerWakeup = &perItem, &perByte
+	}
+	return w
 }
 
 // configRecord is every effective setting. What --send-window sets on the listening end alone stands beside the

@@ -149,6 +149,7 @@ type processResult struct {
 	Name       string             `json:"name"`
 	Pid        int                `json:"pid"`
 	GOMAXPROCS int                `json:"gomaxprocs"`
+	CPUs       *string            `json:"cpus"`
 	Usage      host.Usage         `json:"usage"` // since the mark
 	Clock      measure.ClockCheck `json:"clock"`
 }

@@ -17,7 +17,10 @@ type process struct {
 
 	mu     sync.Mutex
 	before host.Usage
-	frozen *host.Usage
+	// Where it ran, as of the freeze.
+	gomaxprocs int
+	cpus       *string // nil where the system does not tell
+	frozen     *host.Usage
 }
 
 // newProcess starts the clock: it belongs at the start of a process.
@@ -38,6 +41,11 @@ func (p *process) freeze() {
 	if p.frozen == nil {
 		u := host.ReadUsage()
 		p.frozen = &u
+		p.gomaxprocs = runtime.GOMAXPROCS(0)
+		if cpus, err := host.Affinity(); err == nil {
+			text := workload.FormatCPUs(cpus)
+			p.cpus = &text
+		}
 	}
 }
 
@@ -46,7 +54,7 @@ func (p *process) result() processResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return processResult{
-		Name: p.name, Pid: os.Getpid(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Name: p.name, Pid: os.Getpid(), GOMAXPROCS: p.gomaxprocs, CPUs: p.cpus,
 		Usage: p.frozen.Sub(p.before), Clock: p.clock.Check(),
 	}
 }

@@ -84,6 +84,11 @@ func (r *role) play(ctx context.Context, stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
+	// Before anything of the role runs: threads are started where their parent runs.
+	if _, err := place(&r.doc.Case, r.name); err != nil {
+		r.print(line{Error: &errorLine{Text: err.Error(), Hint: hintFor(err)}})
+		return err
+	}
 	r.proc = newProcess(r.name)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

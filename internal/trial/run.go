@@ -68,6 +68,7 @@ type trial struct {
 	measured *published
 	base     *broker.Stats // counters at the mark
 
+	unplace     func() error // of this process; nil if it was left where it was
 	reasons     []string
 	warnings    []string
 	interrupted bool
@@ -93,6 +94,7 @@ func Run(ctx context.Context, p *Plan) (*Outcome, error) {
 	t.tag = binary.BigEndian.Uint32(tag[:])
 	t.warnings = append(t.warnings, p.Warnings...)
 	t.report("start", 0)
+	defer func() { t.restore() }()
 	err := t.setUp(ctx)
 	if err == nil {
 		t.phases(ctx)
@@ -111,6 +113,12 @@ func Run(ctx context.Context, p *Plan) (*Outcome, error) {
 func (t *trial) setUp(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	self := t.runnerName()
+	if self == "all" {
+		if err := t.placeSelf(self); err != nil {
+			return err
+		}
+	}
 	if t.broker, t.access, err = t.startMiddle(ctx); err != nil {
 		return err
 	}
@@ -124,6 +132,12 @@ func (t *trial) setUp(ctx context.Context) (err error) {
 		t.subs = remoteSubscribers{c}
 		t.reach(ready.Addr)
 	} else {
+		// Not before the broker is started: a child inherits the processors of its parent.
+		if self == "clients" {
+			if err := t.placeSelf(self); err != nil {
+				return err
+			}
+		}
 		subs, err := openSubscribers(ctx, t.Plan, t.access, t.tag, t.proc.clock)
 		if err != nil {
 			return setUpError(err)
@@ -138,6 +152,11 @@ func (t *trial) setUp(ctx context.Context) (err error) {
 		}
 		t.pubs = remotePublishers{c}
 		return nil
+	}
+	if self == "publisher" {
+		if err := t.placeSelf(self); err != nil {
+			return err
+		}
 	}
 	pubs, err := openPublishers(ctx, t.Plan, t.access, t.tag, t.proc.clock)
 	if err != nil {

@@ -117,6 +117,9 @@ func (s Spec) Resolve() (*Plan, error) {
 	if c.Burst > 0 && (s.Sizes.Total > 0 || s.Sizes.Duration > 0) {
 		return nil, usage("leave --total and --duration out", "--burst %d with --total or --duration: a burst is as long as it is", c.Burst)
 	}
+	if err := checkPlacement(&c); err != nil {
+		return nil, err
+	}
 	if s.Sizes.IdleTimeout == 0 {
 		s.Sizes.IdleTimeout = DefaultIdleTimeout
 	}

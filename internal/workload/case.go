@@ -40,6 +40,8 @@ type Case struct {
 	Encoding          Encoding          `json:"encoding"`              // of publishes and their acks; zero = binary
 	Policy            Policy            `json:"policy"`                // zero = lossless
 	Topology          Topology          `json:"topology"`              // zero = processes
+	Procs             Procs             `json:"procs,omitempty"`       // GOMAXPROCS of every process; 0 = auto
+	CPUs              CPUs              `json:"cpus,omitempty"`        // processors of each role; "" = any
 	Profile           string            `json:"profile"`               // "" = balanced
 	Burst             int               `json:"burst,omitempty"`       // messages at once, over all publishers; 0 = no burst
 	PayloadMix        PayloadMix        `json:"payload_mix,omitempty"` // sizes of messages; Payload is their mean then
@@ -132,6 +134,9 @@ func (c Case) Resolve() (Case, error) {
 	if c.Load != LoadClosed && c.Inflight != 1 {
 		return c, fmt.Errorf("--inflight %d with --load %s: only a closed loop bounds what is outstanding", c.Inflight, c.Load)
 	}
+	if err := c.resolvePlacement(); err != nil {
+		return c, err
+	}
 	if c.Profile == "" {
 		c.Profile = DefaultProfile
 	}
@@ -219,6 +224,8 @@ func (c Case) Key() string {
 		{"encoding", c.Encoding.String(), EncodingBinary.String()},
 		{"policy", c.Policy.String(), PolicyLossless.String()},
 		{"topology", c.Topology.String(), TopologyProcesses.String()},
+		{"procs", c.Procs.String(), Procs(0).String()},
+		{"cpus", c.CPUs.String(), ""},
 		{"profile", c.Profile, DefaultProfile},
 	} {
 		if f.v != f.def {

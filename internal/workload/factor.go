@@ -41,6 +41,8 @@ var caseFactors = []factor{
 	choice("encoding", func(c *Case) *Encoding { return &c.Encoding }),
 	choice("policy", func(c *Case) *Policy { return &c.Policy }),
 	{"topology", setTopology, func(c *Case) string { return c.Topology.String() }},
+	choice("procs", func(c *Case) *Procs { return &c.Procs }),
+	choice("cpus", func(c *Case) *CPUs { return &c.CPUs }),
 	{"profile", setProfile, func(c *Case) string { return c.Profile }},
 	unset("0", count("burst", func(c *Case) *int { return &c.Burst })),
 	lists("payload_mix", func(c *Case) *PayloadMix { return &c.PayloadMix }),

@@ -76,6 +76,8 @@ func (c Case) Flags() []string {
 		{"encoding", c.Encoding.String(), EncodingBinary.String()},
 		{"policy", c.Policy.String(), PolicyLossless.String()},
 		{"topology", c.Topology.String(), TopologyProcesses.String()},
+		{"procs", c.Procs.String(), Procs(0).String()},
+		{"cpus", c.CPUs.String(), ""},
 		{"profile", c.Profile, DefaultProfile},
 	} {
 		if x.v != x.def {

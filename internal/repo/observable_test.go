@@ -14,28 +14,25 @@ import (
 
 // observable names, for every key of a checkpoint, a window or a policy, the test that shows a difference between two
 // values of it. A knob that does nothing is found there; one that nobody tests is found here.
-var observable = map[string]struct {
-	dir, test string
-	later     bool // not written yet: its absence is right
-}{
+var observable = map[string]struct{ dir, test string }{
 	"publish_inflight_bytes":    {dir: "client", test: "TestByteAdmission"},
 	"publish_queue_depth":       {dir: "client", test: "TestQueueDepth"},
 	"client_sub_queue_capacity": {dir: "client", test: "TestDropPolicies"},
 	"client_sub_queue_policy":   {dir: "client", test: "TestDropPolicies"},
 
-	"pub_ingress_wait":              {dir: "broker/brokertest", test: "TestSmallPublishesFillTheQueue", later: true},
-	"publish_queue_wait_timeout_ms": {dir: "broker/brokertest", test: "TestSmallPublishesFillTheQueue", later: true},
-	"pub_inflight_bytes":            {dir: "broker/brokertest", test: "TestBytesRefused", later: true},
-	"pub_conn_inflight_bytes":       {dir: "broker/brokertest", test: "TestBytesRefused", later: true},
-	"pub_queue_depth":               {dir: "broker", test: "TestGuaranteedDepth", later: true},
+	"pub_ingress_wait":              {dir: "broker/brokertest", test: "TestSmallPublishesFillTheQueue"},
+	"publish_queue_wait_timeout_ms": {dir: "broker/brokertest", test: "TestSmallPublishesFillTheQueue"},
+	"pub_inflight_bytes":            {dir: "broker/brokertest", test: "TestBytesRefused"},
+	"pub_conn_inflight_bytes":       {dir: "broker/brokertest", test: "TestBytesRefused"},
+	"pub_queue_depth":               {dir: "broker", test: "TestGuaranteedDepth"},
 
 	"subscriber_queue_capacity":        {dir: "broker/brokertest", test: "TestPolicies"},
 	"subscriber_queue_max_bytes":       {dir: "broker/brokertest", test: "TestBytesBound"},
 	"subscriber_queue_policy":          {dir: "broker/brokertest", test: "TestPolicies"},
-	"subscriber_queue_max_bytes_total": {dir: "broker", test: "TestTotalBudget", later: true},
-	"subscriber_lane_queue_depth":      {dir: "broker/brokertest", test: "TestWriterPolicies", later: true},
-	"subscriber_lane_queue_policy":     {dir: "broker/brokertest", test: "TestWriterPolicies", later: true},
-	"subscriber_egress_max_bytes":      {dir: "broker/brokertest", test: "TestWriterPolicies", later: true},
+	"subscriber_queue_max_bytes_total": {dir: "broker", test: "TestTotalBudget"},
+	"subscriber_lane_queue_depth":      {dir: "broker/brokertest", test: "TestWriterPolicies"},
+	"subscriber_lane_queue_policy":     {dir: "broker/brokertest", test: "TestWriterPolicies"},
+	"subscriber_egress_max_bytes":      {dir: "broker/brokertest", test: "TestWriterPolicies"},
 
 	"conn_recv_window":   {dir: "internal/transport", test: "TestWindowsBoundWhatAWriterIsAhead"},
 	"stream_recv_window": {dir: "internal/transport", test: "TestWindowsBoundWhatAWriterIsAhead"},
@@ -58,7 +55,7 @@ func TestEveryBoundHasATestOfItsEffect(t *testing.T) {
 		switch {
 		case !known[key]:
 			t.Errorf("%s is no setting", key)
-		case !hasTest(t, by.dir, by.test) && !by.later:
+		case !hasTest(t, by.dir, by.test):
 			t.Errorf("%s: there is no %s in %s", key, by.test, by.dir)
 		}
 	}

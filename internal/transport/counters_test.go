@@ -37,8 +37,9 @@ func TestBulkIsCounted(t *testing.T) {
 	if from.BytesSent < n || *from.DatagramsSent < n/maxPacketSize {
 		t.Errorf("sent %d bytes in %d datagrams, want at least %d bytes", from.BytesSent, *from.DatagramsSent, n)
 	}
-	// Nothing is lost on loopback but by quic-go's own queue, which is what the two counters tell.
-	if *to.DatagramsReceived > *from.DatagramsSent || *to.BytesHandedOver < n {
+	// Nothing is lost on loopback but by quic-go's own queue, which is what the two counters tell. A
+	// send is counted when its call has returned: what is in one call may have arrived before.
+	if *to.DatagramsReceived > *from.DatagramsSent+16 || *to.BytesHandedOver < n {
 		t.Errorf("handed over %d datagrams, %d bytes, of %d datagrams sent", *to.DatagramsReceived, *to.BytesHandedOver, *from.DatagramsSent)
 	}
 	if held, ok := to.OwnQueueBytes(); !ok || held > int64(from.BytesLost)+512*maxPacketSize {

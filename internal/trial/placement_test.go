@@ -124,3 +124,21 @@ func TestTransportLeversAreRecorded(t *testing.T) {
 		})
 	}
 }
+
+// Tenants have clients of their own, and with sockets shared one socket for each role all the same.
+func TestTenantsShareTheSocketOfARole(t *testing.T) {
+	for sockets, want := range map[string]int{"own": 4, "shared": 2} {
+		s := small(workload.Case{Payload: 64, Tenants: workload.Tenants{{Name: "a", Rate: 2000}, {Name: "b", Rate: 1000}}, TransportSet: map[string]string{"sockets": sockets}})
+		s.Sizes.Total = 600
+		r := run(t, t.Context(), s)
+		locals := map[string]bool{}
+		for _, c := range r.Conns {
+			if c.Role != "broker" {
+				locals[c.Local] = true
+			}
+		}
+		if len(locals) != want || r.Counts.Delivered != r.Counts.Expected {
+			t.Errorf("sockets %s: %d client sockets, want %d; delivered %d of %d (%v)", sockets, len(locals), want, r.Counts.Delivered, r.Counts.Expected, r.Reasons)
+		}
+	}
+}

@@ -106,7 +106,7 @@ func connectSubscribing(ctx context.Context, p *Plan, a *access, monitor *transp
 }
 
 // dial connects one role to the broker, as one tenant.
-func dial(ctx context.Context, p *Plan, a *access, tenant, role string, monitor *transport.Monitor) (*client.Client, error) {
+func dial(ctx context.Context, p *Plan, a *access, tenant, role string, monitor *transport.Monitor, shared *transport.SharedSocket) (*client.Client, error) {
 	tlsConf, err := transport.ClientTLS(transport.ClientTLSOptions{ServerName: a.ServerName, CAPEM: a.CAPEM, PinSHA256: a.PinSHA256})
 	if err != nil {
 		return nil, err
@@ -114,6 +114,9 @@ func dial(ctx context.Context, p *Plan, a *access, tenant, role string, monitor 
 	cfg, err := p.clientConfig(a.Addr, tlsConf, tenant, a.tokenOf(tenant), role, monitor)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Transport.Shared != nil {
+		cfg.Transport.Shared = shared
 	}
 	return client.Dial(ctx, cfg)
 }

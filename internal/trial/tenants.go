@@ -30,8 +30,9 @@ func (a *access) tokenOf(tenant string) string { return cmp.Or(a.Tokens[tenant],
 // dialAll connects one role to the broker, once a tenant.
 func dialAll(ctx context.Context, p *Plan, a *access, role string, monitor *transport.Monitor) ([]*client.Client, error) {
 	var clients []*client.Client
+	shared := new(transport.SharedSocket) // with sockets shared, that of the role: for all of its tenants
 	for _, tenant := range p.tenants(a) {
-		c, err := dial(ctx, p, a, tenant, role, monitor)
+		c, err := dial(ctx, p, a, tenant, role, monitor, shared)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(ctx, clients))
 		}

@@ -159,6 +159,32 @@ func BenchmarkNotTraced(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/msg")
 }
 
+// What tracing costs a message that is traced, in all processes together, to one subscription.
+func BenchmarkTraced(b *testing.B) {
+	tr := newTracer(b, 1, 32<<10)
+	p := stamped(measure.Stamp{Tag: tag, Phase: measure.PhaseMeasure}) // number 0 is never forgotten
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%2000 == 0 { // before it is full
+			b.StopTimer()
+			tr = newTracer(b, 1, 32<<10)
+			b.StartTimer()
+		}
+		id, _ := tr.Publish(p)
+		for _, point := range []measure.Point{measure.PointClientWrite, measure.PointClientWritten} {
+			tr.Event(id, point, 0, start)
+		}
+		_, _ = tr.Sample(p)
+		for _, point := range []measure.Point{measure.PointBrokerRead, measure.PointFanout, measure.PointBrokerWrite, measure.PointBrokerWritten} {
+			tr.Event(id, point, 1, start)
+		}
+		_, _ = tr.Sample(p)
+		for _, point := range []measure.Point{measure.PointArrived, measure.PointIntended, measure.PointReceived} {
+			tr.Event(id, point, 1, start)
+		}
+	}
+}
+
 // The same receiver with and without a tracer.
 func BenchmarkReceiverTracing(b *testing.B) {
 	for _, every := range []uint64{0, 256, 1} {

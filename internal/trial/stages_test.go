@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,118 +31,150 @@ func testTracer(t *testing.T, every uint64) *measure.Tracer {
 	return tr
 }
 
-// On a simulated network nothing takes time but the link: 10 ms each way. So every stage is known,
-// to the nanosecond, and a gap between two of them would show.
-func TestStagesSumToEndToEnd(t *testing.T) {
-	const latency = 10 * time.Millisecond
-	for _, tt := range []struct {
-		name         string
-		batch, every int
-		encoding     client.Encoding
-		policy       client.Policy
-	}{
-		{"single messages", 1, 2, client.EncodingBinary, client.PolicyBlock},
-		{"batches", 4, 8, client.EncodingBinary, client.PolicyBlock},
-		{"json", 4, 4, client.EncodingJSON, client.PolicyBlock},
-		{"a queue in the client", 1, 1, client.EncodingBinary, client.PolicyDropNew},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				clock := measure.NewClock()
-				pub, mid, sub := testTracer(t, uint64(tt.every)), testTracer(t, uint64(tt.every)), testTracer(t, uint64(tt.every))
-				n := brokertest.Start(t, broker.Config{Trace: brokerTrace{mid, clock}, SubscriberQueuePolicy: broker.PolicyBlock}, brokertest.Options{Latency: latency})
-				ctx := t.Context()
-				dial := func(trace client.Trace) *client.Client {
-					c, err := client.Dial(ctx, client.Config{
-						Addr: n.Addr, TLS: n.TLS, Tenant: brokertest.Tenant, Token: n.Token(), Encoding: tt.encoding, SubQueuePolicy: tt.policy,
-						PublishConnPool: 1, PublishStreamsPerConn: 1, EventConnPool: 1, Trace: trace,
-						Transport: transport.Config{ListenPacket: func(string, string) (net.PacketConn, error) { return n.Host(), nil }},
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					return c
-				}
-				subscriber, publisher := dial(clientTrace{tracer: sub, clock: clock}), dial(clientTrace{tracer: pub, clock: clock, publisher: true})
-				const fanout, batches = 3, 20
-				received := make(chan int, fanout)
-				for i := range fanout {
-					s, err := subscriber.Subscribe(ctx, brokertest.Demo, client.SubscribeOptions{Start: wire.Start{}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					recv, err := measure.NewReceiver(measure.ReceiverConfig{ID: fmt.Sprint(i), Tag: testTag, Publishers: 1, Tracer: sub, Subscription: s.ID()})
-					if err != nil {
-						t.Fatal(err)
-					}
-					go func() {
-						got := 0
-						for got < batches*tt.batch {
-							ev, err := s.Next(ctx)
-							if err != nil {
-								break
-							}
-							recv.RecordBatch(ev.Payloads, clock.Now())
-							got += len(ev.Payloads)
-						}
-						received <- got
-					}()
-				}
-				p, err := publisher.NewPublisher(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				sender, err := measure.NewSender(measure.SenderConfig{Tag: testTag, Streams: 1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				sender.Mark(clock.Now())
-				payloads := make([][]byte, tt.batch)
-				for i := range payloads {
-					payloads[i] = make([]byte, measure.StampLen)
-				}
-				for range batches {
-					sender.Stamp(0, payloads, clock.Now(), clock.Now())
-					if _, err := p.Publish(ctx, brokertest.Demo, payloads, wire.AckNone); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(3 * latency)
-				}
-				for range fanout {
-					if got := <-received; got != batches*tt.batch {
-						t.Fatalf("%d messages received, want %d", got, batches*tt.batch)
-					}
-				}
-				for _, c := range []*client.Client{publisher, subscriber} {
-					if err := c.Close(context.WithoutCancel(ctx)); err != nil {
-						t.Error(err)
-					}
-				}
-				n.Close()
+// link is one way of the simulated network.
+const link = 10 * time.Millisecond
 
-				journeys, _, _ := measure.JoinTraces(uint64(tt.every), pub.Result(), mid.Result(), sub.Result())
-				if want := batches * tt.batch / tt.every * fanout; len(journeys) != want {
-					t.Fatalf("%d journeys, want %d", len(journeys), want)
-				}
-				for _, j := range journeys {
-					var sum time.Duration
-					for _, s := range measure.Stages(false, true) {
-						ns, ok := j.Takes(s)
-						sum += time.Duration(ns)
-						want := time.Duration(0)
-						if s.Name == "network in" || s.Name == "network out" {
-							want = latency
-						}
-						if !ok || time.Duration(ns) != want {
-							t.Errorf("seq %d: %s took %v (known %v), want %v", j.Seq, s.Name, time.Duration(ns), ok, want)
-						}
-					}
-					if sum != time.Duration(j.EndToEnd()) || sum != 2*latency {
-						t.Errorf("seq %d: stages sum to %v, end to end %v, want %v", j.Seq, sum, time.Duration(j.EndToEnd()), 2*latency)
-					}
-				}
-			})
+// simulated is a case on a simulated network.
+type simulated struct {
+	batch, every int
+	late         bool // subscribed when all was published: what is replayed comes in joined frames
+	encoding     client.Encoding
+	policy       client.Policy
+}
+
+const simulatedFanout, simulatedBatches = 3, 20
+
+// On a simulated network nothing takes time but the link. So every stage is known, to the nanosecond, and a gap
+// between two of them would show.
+func TestStagesSumToEndToEnd(t *testing.T) {
+	for name, c := range map[string]simulated{
+		"single messages":               {batch: 1, every: 2, policy: client.PolicyBlock},
+		"batches":                       {batch: 4, every: 8, policy: client.PolicyBlock},
+		"json":                          {batch: 4, every: 4, policy: client.PolicyBlock, encoding: client.EncodingJSON},
+		"a replay, joined on the way":   {batch: 1, every: 5, policy: client.PolicyBlock, late: true},
+		"a queue in the client":         {batch: 1, every: 1, policy: client.PolicyDropNew},
+		"a joined replay, queued there": {batch: 2, every: 4, policy: client.PolicyDropOld, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.check(t, c.run(t)) })
 		})
+	}
+}
+
+// run publishes to all subscribers and returns what was traced.
+func (c simulated) run(t *testing.T) []measure.Journey {
+	clock, ctx := measure.NewClock(), t.Context()
+	pub, mid, sub := testTracer(t, uint64(c.every)), testTracer(t, uint64(c.every)), testTracer(t, uint64(c.every))
+	n := brokertest.Start(t, broker.Config{Trace: brokerTrace{mid, clock}, SubscriberQueuePolicy: broker.PolicyBlock}, brokertest.Options{Latency: link})
+	dial := func(trace client.Trace) *client.Client {
+		cl, err := client.Dial(ctx, client.Config{
+			Addr: n.Addr, TLS: n.TLS, Tenant: brokertest.Tenant, Token: n.Token(), Encoding: c.encoding, SubQueuePolicy: c.policy,
+			PublishConnPool: 1, PublishStreamsPerConn: 1, EventConnPool: 1, Trace: trace,
+			Transport: transport.Config{ListenPacket: func(string, string) (net.PacketConn, error) { return n.Host(), nil }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cl
+	}
+	subscriber, publisher := dial(clientTrace{tracer: sub, clock: clock}), dial(clientTrace{tracer: pub, clock: clock, publisher: true})
+	var wait func()
+	if !c.late {
+		wait = c.subscribe(t, subscriber, sub, clock)
+	}
+	c.publish(t, publisher, clock)
+	if c.late {
+		wait = c.subscribe(t, subscriber, sub, clock)
+	}
+	wait()
+	for _, cl := range []*client.Client{publisher, subscriber} {
+		if err := cl.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	}
+	n.Close()
+	journeys, _, _ := measure.JoinTraces(uint64(c.every), pub.Result(), mid.Result(), sub.Result())
+	return journeys
+}
+
+// publish sends the batches, far enough apart that none waits for another.
+func (c simulated) publish(t *testing.T, publisher *client.Client, clock *measure.Clock) {
+	p, err := publisher.NewPublisher(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := measure.NewSender(measure.SenderConfig{Tag: testTag, Streams: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender.Mark(clock.Now())
+	payloads := make([][]byte, c.batch)
+	for i := range payloads {
+		payloads[i] = make([]byte, measure.StampLen)
+	}
+	for range simulatedBatches {
+		sender.Stamp(0, payloads, clock.Now(), clock.Now())
+		if _, err := p.Publish(t.Context(), brokertest.Demo, payloads, wire.AckNone); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * link)
+	}
+}
+
+// subscribe lets the subscribers receive, and returns how to wait until they have everything.
+func (c simulated) subscribe(t *testing.T, subscriber *client.Client, tracer *measure.Tracer, clock *measure.Clock) (wait func()) {
+	var all sync.WaitGroup
+	for i := range simulatedFanout {
+		s, err := subscriber.Subscribe(t.Context(), brokertest.Demo, client.SubscribeOptions{Start: wire.Start{Kind: wire.StartEarliest}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recv, err := measure.NewReceiver(measure.ReceiverConfig{ID: fmt.Sprint(i), Tag: testTag, Publishers: 1, Tracer: tracer, Subscription: s.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			got, largest := 0, 0
+			for got < simulatedBatches*c.batch {
+				ev, err := s.Next(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				recv.RecordBatch(ev.Payloads, clock.Now())
+				got, largest = got+len(ev.Payloads), max(largest, len(ev.Payloads))
+			}
+			if joined := largest > c.batch; joined != c.late {
+				t.Errorf("frames of up to %d messages, published in batches of %d", largest, c.batch)
+			}
+		})
+	}
+	return all.Wait
+}
+
+func (c simulated) check(t *testing.T, journeys []measure.Journey) {
+	if want := simulatedBatches * c.batch / c.every * simulatedFanout; len(journeys) != want {
+		t.Fatalf("%d journeys, want %d", len(journeys), want)
+	}
+	for _, j := range journeys {
+		var sum int64
+		for _, s := range measure.Stages(false, true) {
+			ns, ok := j.Takes(s)
+			sum += ns
+			want := int64(0)
+			switch {
+			case s.Name == "network in" || s.Name == "network out":
+				want = int64(link)
+			case s.Name == "broker queue" && c.late:
+				want = j.EndToEnd() - 2*int64(link) // in the replay ring
+			}
+			if !ok || ns != want {
+				t.Errorf("seq %d: %s took %v (known %v), want %v", j.Seq, s.Name, time.Duration(ns), ok, time.Duration(want))
+			}
+		}
+		if sum != j.EndToEnd() || sum != 2*int64(link) && !c.late {
+			t.Errorf("seq %d: stages sum to %v, end to end %v, the links take %v", j.Seq, time.Duration(sum), time.Duration(j.EndToEnd()), 2*link)
+		}
 	}
 }
 

@@ -121,6 +121,9 @@ func (s Spec) Resolve() (*Plan, error) {
 	if err := checkPlacement(&c); err != nil {
 		return nil, err
 	}
+	if s.Sizes.TraceEvery > 0 && c.Probe != workload.ProbeNone {
+		return nil, usage("leave it out", "--trace-every %d: a probe has no stages", s.Sizes.TraceEvery)
+	}
 	if s.Sizes.IdleTimeout == 0 {
 		s.Sizes.IdleTimeout = DefaultIdleTimeout
 	}

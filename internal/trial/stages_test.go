@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -236,6 +237,7 @@ func TestTraceEvery(t *testing.T) {
 		{"asked for", workload.Case{Payload: 256, Batch: 64}, 1000, 1024, false},
 		{"more than costs nothing", workload.Case{Payload: 256, Batch: 64}, 64, 64, true},
 		{"none", workload.Case{Payload: 256}, -1, 0, false},
+		{"a probe has no stages", workload.Case{Payload: 256, Probe: workload.ProbeRelay}, 0, 0, false},
 	} {
 		p, err := Spec{Case: tt.c, Sizes: Sizes{TraceEvery: tt.asked}}.Resolve()
 		if err != nil {
@@ -244,5 +246,9 @@ func TestTraceEvery(t *testing.T) {
 		if got, dense := p.traceEvery(), p.traceDense(); got != tt.every || dense != tt.dense {
 			t.Errorf("%s: 1 of %d, dense %v; want 1 of %d, %v", tt.name, got, dense, tt.every, tt.dense)
 		}
+	}
+	_, err := Spec{Case: workload.Case{Payload: 256, Probe: workload.ProbeRelay}, Sizes: Sizes{TraceEvery: 8}}.Resolve()
+	if err == nil || !strings.Contains(err.Error(), "a probe has no stages") {
+		t.Errorf("tracing a probe: %v, want that it has no stages", err)
 	}
 }

@@ -42,6 +42,9 @@ type batch struct {
 		waits             *admission // its reader, while it waits
 		owed              receipt    // the ack to give when it has been fanned out
 	}
+
+	traced bool   // followed by Config.Trace
+	trace  uint64 // its id there
 }
 
 // body is where a publish frame's body of n bytes is read to.
@@ -78,6 +81,9 @@ func (b *batch) behind(n int) (items []byte, count int) {
 	}
 	return items, b.count - n
 }
+
+// first returns the first payload; there must be one.
+func (b *batch) first() []byte { return b.tail[8 : 8+binary.BigEndian.Uint32(b.tail[4:])] }
 
 func (b *batch) retain() { b.refs.Add(1) }
 
@@ -126,6 +132,7 @@ func (p *batchPool) get(n int) *batch {
 	if b == nil {
 		b = &batch{pool: p, buf: make([]byte, size)}
 	}
+	b.traced = false
 	b.refs.Store(1)
 	return b
 }

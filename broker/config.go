@@ -92,6 +92,8 @@ type Config struct {
 
 	// Verifier decides who may do what. If nil, every client is refused.
 	Verifier Verifier
+	// Trace follows single batches. If nil, none is.
+	Trace Trace
 	// Logger receives refused clients at warning level and the rest at debug level. If nil,
 	// nothing is logged.
 	Logger *slog.Logger

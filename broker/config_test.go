@@ -13,12 +13,12 @@ func TestConfigResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every field has a default, but the lists, SingleEvent and the policy, whose zeros mean
+	// Every field has a default, but the lists, SingleEvent, the policy and Trace, whose zeros mean
 	// something.
 	v := reflect.ValueOf(zero)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
-		case "Streams", "Caches", "SingleEvent", "SubscriberQueuePolicy", "SubscriberLaneQueuePolicy", "PubIngressWait", "AckOnCommit", "CoreShards":
+		case "Streams", "Caches", "SingleEvent", "SubscriberQueuePolicy", "SubscriberLaneQueuePolicy", "PubIngressWait", "AckOnCommit", "CoreShards", "Trace":
 		default:
 			if v.Field(i).IsZero() {
 				t.Errorf("%s has no default", name)

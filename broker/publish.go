@@ -74,6 +74,7 @@ func (s *clientStream) publish(st *stream, b *batch, a answer) error {
 		s.replies.answer(a, "")
 		return nil
 	}
+	s.conn.broker.sample(b)
 	in := s.conn.broker.ingress
 	var r receipt
 	if s.replies.commit && a.form != answerNone {

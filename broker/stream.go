@@ -59,6 +59,7 @@ func (s *stream) publish(b *batch, w *waiter) (parked bool) {
 	subs := s.subs
 	s.mu.Unlock()
 
+	s.broker.traceFanout(b)
 	// Everyone with room gets it now; those without are waited for all at once.
 	w.pending.Store(1)
 	for _, sub := range subs {

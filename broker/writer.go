@@ -74,8 +74,15 @@ func (s *subscription) writeInline() bool {
 		}
 		out = s.appendFrame(s.small, g.entries)
 	}
+	traced, began := s.traced(), time.Time{}
+	if traced {
+		began = time.Now()
+	}
 	if s.send.TryWriteAll(out) != nil {
 		return false // no credit, or the end of the stream, which the writer will meet too
+	}
+	if traced {
+		s.traceWrite(began, time.Now())
 	}
 	s.recent.add(len(out), now)
 	s.settle(true)
@@ -140,6 +147,9 @@ func (s *subscription) writeLoop() {
 		began := time.Now()
 		wrote, err = s.write()
 		took = time.Since(began)
+		if err == nil && s.traced() {
+			s.traceWrite(began, began.Add(took))
+		}
 	}
 	s.finish()
 }

@@ -24,6 +24,8 @@ type Ack struct {
 	messages uint64
 	acked    bool
 	marker   bool // of Flush: nothing to write, resolves when all before it did
+	traced   bool
+	trace    uint64 // its id, if traced
 	// before is how much unacked traffic went ahead of this one on its stream: its ack proves
 	// that the broker has read that too.
 	before tally

@@ -76,6 +76,8 @@ type Config struct {
 	// "subscriber" after the pool that a connection was opened for, and "client" for the one
 	// that Dial opens: set it when a Client does only one of the two.
 	Transport transport.Config
+	// Trace follows single batches. If nil, none is.
+	Trace Trace
 	// Logger receives warnings about what has no caller to return an error to. It may be nil.
 	Logger *slog.Logger
 }

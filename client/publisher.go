@@ -133,6 +133,9 @@ func (p *Publisher) Publish(ctx context.Context, scope wire.Scope, payloads [][]
 		messages: uint64(len(payloads)),
 		acked:    ack != wire.AckNone,
 	}
+	if p.cfg.Trace != nil && len(payloads) > 0 {
+		a.trace, a.traced = p.cfg.Trace.Sample(payloads[0])
+	}
 	if err := p.admit(ctx, a.weight); err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ func (s *Subscription) readLoop() {
 			s.queueEnd(err)
 			return
 		}
+		s.traceArrival(ev)
 		s.enqueue(h, body, ev)
 	}
 }

@@ -174,6 +174,7 @@ func (s *Subscription) nextDirect(ctx context.Context) (Events, error) {
 			s.stop()
 			return Events{}, err
 		}
+		s.traceArrival(ev)
 		s.mu.Lock()
 		s.counted.arrived(ev)
 		s.counted.DeliveredMsgs += uint64(len(ev.Payloads))

@@ -225,6 +225,9 @@ func (w *worker) write(frames []byte) {
 	w.arm(w.p.cfg.AckTimeout)
 	w.mu.Unlock()
 	for _, a := range w.group {
+		if a.traced {
+			w.traceWrite(a, start, now)
+		}
 		w.written.add(a)
 		putBuffer(a.frame)
 		a.frame = nil

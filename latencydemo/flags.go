@@ -27,6 +27,7 @@ type options struct {
 
 	total     countOrAuto
 	warmup    countOrAuto
+	trace     countOrAuto
 	window    byteSize
 	connStats time.Duration
 	brokerSet keyValues
@@ -100,6 +101,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.DurationVar(&z.IdleTimeout, "idle-timeout", trial.DefaultIdleTimeout, "how long the barrier and the drain wait without a delivery")
 	f.Uint64Var(&z.Seed, "seed", 1, "of payload bytes and Poisson arrivals")
 	f.DurationVar(&o.connStats, "conn-stats", 250*time.Millisecond, "sampling interval of connection statistics; 0 = only at the end")
+	f.Var(&o.trace, "trace-every", "follow one of so many messages through its stages; 0 = none; auto: so few that it costs nothing to speak of. More of them are marked as perturbing")
 	// What matrix ab --canary says to it; nobody else has a use for them.
 	f.DurationVar(&z.Canary.Delay, "canary-delay", 0, "wait after the stamp of every publish (latency cases)")
 	f.Float64Var(&z.Canary.Rate, "canary-rate", 0, "most messages/s of all publishers (throughput cases)")
@@ -201,6 +203,11 @@ func parseFlags(args, environ []string) (*options, error) {
 	}
 	if f.Changed("warmup") && !o.warmup.auto {
 		o.sizes.Warmup = o.warmup.n
+	}
+	if f.Changed("trace-every") && !o.trace.auto {
+		if o.sizes.TraceEvery = o.trace.n; o.trace.n == 0 {
+			o.sizes.TraceEvery = -1
+		}
 	}
 	if f.Changed("send-window") {
 		if o.window < 1<<20 {

@@ -114,6 +114,7 @@ func flagRows(t *testing.T) []flagRow {
 		{"idle-timeout", "2s", nil, false, func(g *given) { g.Sizes.IdleTimeout = 2 * time.Second }},
 		{"seed", "18446744073709551615", nil, false, func(g *given) { g.Sizes.Seed = 1<<64 - 1 }},
 		{"conn-stats", "0s", nil, false, func(g *given) { g.Sizes.ConnStats = -1 }},
+		{"trace-every", "0", nil, false, func(g *given) { g.Sizes.TraceEvery = -1 }},
 		{"canary-delay", "30µs", nil, false, func(g *given) { g.Sizes.Canary.Delay = 30 * time.Microsecond }},
 		{"canary-rate", "1000.5", nil, false, func(g *given) { g.Sizes.Canary.Rate = 1000.5 }},
 		{"config", config, nil, false, func(g *given) { g.YAML = "log_capacity: 7\n" }},

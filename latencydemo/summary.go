@@ -21,6 +21,7 @@ func printSummary(w io.Writer, r *runrecord.Record) error {
 		s.ledger()
 		s.tenants()
 		s.checkpoints()
+		s.stages()
 	}
 	s.busiest()
 	s.cost()

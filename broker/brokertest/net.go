@@ -156,13 +156,7 @@ func (n *Net) Dial() *transport.Conn { return n.DialConfig(n.clients) }
 // DialConfig opens a connection with other transport settings than the network's.
 func (n *Net) DialConfig(cfg transport.Config) *transport.Conn {
 	n.TB.Helper()
-	n.mu.Lock()
-	if len(n.hosts) == 0 {
-		n.TB.Fatal("no host left: set Options.Hosts")
-	}
-	host := n.hosts[0]
-	n.hosts = n.hosts[1:]
-	n.mu.Unlock()
+	host := n.Host()
 	cfg.ListenPacket = func(string, string) (net.PacketConn, error) { return host, nil }
 	c, err := transport.Dial(context.Background(), n.Addr, n.TLS, cfg)
 	n.must(err)
@@ -170,6 +164,19 @@ func (n *Net) DialConfig(cfg transport.Config) *transport.Conn {
 	n.conns = append(n.conns, c)
 	n.mu.Unlock()
 	return c
+}
+
+// Host returns an end point of the network that nothing uses yet.
+func (n *Net) Host() net.PacketConn {
+	n.TB.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.hosts) == 0 {
+		n.TB.Fatal("no host left: set Options.Hosts")
+	}
+	host := n.hosts[0]
+	n.hosts = n.hosts[1:]
+	return host
 }
 
 // Stream is a client's end of one QUIC stream. Its methods fail the test on what should not

@@ -39,6 +39,8 @@ type Options struct {
 
 	// ListenPacket stands in for the UDP socket; see transport.Config.
 	ListenPacket func(network, addr string) (net.PacketConn, error)
+	// Trace follows single batches through the broker. If nil, none is.
+	Trace broker.Trace
 	// Logger receives what the broker and its endpoint have to say. If nil, nothing is logged.
 	Logger *slog.Logger
 }

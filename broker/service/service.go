@@ -93,7 +93,7 @@ func New(o Options) (*Service, error) {
 		return nil, &settings.Error{What: err.Error(), Hint: "auth_jwks wants a JWKS document with Ed25519 keys (kty OKP)"}
 	}
 	s.keyed = len(jwks) > 0
-	bc.Verifier, bc.Logger = keyring, o.Logger
+	bc.Verifier, bc.Logger, bc.Trace = keyring, o.Logger, o.Trace
 	if s.broker, err = broker.New(bc); err != nil {
 		return nil, err
 	}

@@ -28,6 +28,9 @@ type ReceiverConfig struct {
 	Mixed []*Filler
 	// IntervalNs is the length of an interval of the series. If zero, it is 100 ms.
 	IntervalNs int64
+	// Tracer, if not nil, is told of the traced messages that arrive at the subscription of this id.
+	Tracer       *Tracer
+	Subscription uint64
 }
 
 // Receiver records everything one subscription of one stream gets. Record, RecordBatch and Result
@@ -192,6 +195,9 @@ func (r *Receiver) record(payload []byte, now int64) {
 	r.endToEnd.Record(now - s.Intended)
 	r.network.Record(now - s.Sent)
 	r.series.record(now, now-s.Intended, r.missing, uint64(len(payload)))
+	if r.cfg.Tracer != nil {
+		r.cfg.Tracer.receive(s, r.cfg.Subscription, now)
+	}
 }
 
 // Progress returns what arrived so far: Warmup messages, and measured ones once each.

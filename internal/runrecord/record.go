@@ -64,6 +64,7 @@ type Record struct {
 	Checkpoints []Checkpoint `json:"checkpoints"`
 	Wakeups     []Wakeup     `json:"wakeups"`
 	Stages      []Stage      `json:"stages"`
+	Traces      *Traces      `json:"traces"` // what the stages were taken from; null: nothing was traced
 	Processes   []Process    `json:"processes"`
 	CostNs      *int64       `json:"cost_ns"` // from the mark to the end of the drain: what processes and udp cover
 	UDP         *UDP         `json:"udp"`
@@ -325,10 +326,26 @@ type Wakeup struct {
 	BytesPerWakeup *float64 `json:"bytes_per_wakeup"`
 }
 
-// Stage is one stretch of a traced message's way.
+// Stage is one stretch of a message's way from intended to received, over the traced deliveries. Each begins where
+// the one before it ends, so that the means sum to that of their EndToEnd.
 type Stage struct {
-	Name string       `json:"name"`
-	Time Distribution `json:"time"`
+	Name   string `json:"name"`
+	N      int64  `json:"n"` // deliveries
+	MeanNs *int64 `json:"mean_ns"`
+	P50Ns  *int64 `json:"p50_ns"`
+	P99Ns  *int64 `json:"p99_ns"`
+}
+
+// Traces says how the traced deliveries stand for all.
+type Traces struct {
+	Every          int64  `json:"every"`      // of so many messages of a publisher and stream one was traced
+	Messages       int64  `json:"messages"`   // traced
+	Deliveries     int64  `json:"deliveries"` // of them
+	Whole          int64  `json:"whole"`      // deliveries that have every stage
+	MeanEndToEndNs *int64 `json:"mean_end_to_end_ns"`
+	MeanSumNs      *int64 `json:"mean_sum_ns"` // of their stages
+	P50EndToEndNs  *int64 `json:"p50_end_to_end_ns"`
+	Reconciled     bool   `json:"reconciled"` // sums and median agree with EndToEnd
 }
 
 // Process is what one process spent between the mark and the end of the drain.

@@ -13,6 +13,7 @@ import (
 	"felix/broker"
 	"felix/broker/service"
 	"felix/internal/host"
+	"felix/internal/measure"
 	"felix/internal/runrecord"
 	"felix/internal/transport"
 	"felix/internal/workload"
@@ -61,7 +62,7 @@ func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 		doc.ConnRecvWindow, doc.StreamRecvWindow = t.BrokerTransport.ConnRecvWindow, t.BrokerTransport.StreamRecvWindow
 	}
 	if t.Case.Topology == workload.TopologyInprocess {
-		b, err := openBroker(ctx, t.Plan, doc, false)
+		b, err := openBroker(ctx, t.Plan, doc, t.tag, t.proc.clock, false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -72,7 +73,7 @@ func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, ready, err := startChild(ctx, t.Plan, "broker", roleDoc{Case: t.Case, Sizes: t.Sizes, Settings: settings, Broker: &doc})
+	c, ready, err := startChild(ctx, t.Plan, "broker", roleDoc{Case: t.Case, Sizes: t.Sizes, Settings: settings, Broker: &doc, Tag: t.tag})
 	if err != nil {
 		return nil, nil, fmt.Errorf("broker: %w", err)
 	}
@@ -82,17 +83,26 @@ func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 
 // localBroker is a broker of this process.
 type localBroker struct {
-	svc   *service.Service
-	ready service.Ready
+	svc    *service.Service
+	ready  service.Ready
+	tracer *measure.Tracer // nil: nothing is traced
 }
 
 // openBroker starts the service; the settings let the system choose its ports.
-func openBroker(ctx context.Context, p *Plan, doc brokerDoc, ownProcess bool) (*localBroker, error) {
+func openBroker(ctx context.Context, p *Plan, doc brokerDoc, tag uint32, clock *measure.Clock, ownProcess bool) (*localBroker, error) {
+	tracer, err := p.newTracer(tag)
+	if err != nil {
+		return nil, err
+	}
+	var trace broker.Trace
+	if tracer != nil {
+		trace = brokerTrace{tracer, clock}
+	}
 	b, tr := p.Broker, p.Transport
 	if doc.ConnRecvWindow > 0 {
 		tr.ConnRecvWindow, tr.StreamRecvWindow = doc.ConnRecvWindow, doc.StreamRecvWindow
 	}
-	svc, err := service.New(service.Options{Broker: &b, Transport: &tr, CertPEM: doc.CertPEM, KeyPEM: doc.KeyPEM, JWKS: doc.JWKS, Config: p.Settings.Sections, LimitMemory: ownProcess})
+	svc, err := service.New(service.Options{Broker: &b, Transport: &tr, CertPEM: doc.CertPEM, KeyPEM: doc.KeyPEM, JWKS: doc.JWKS, Config: p.Settings.Sections, LimitMemory: ownProcess, Trace: trace})
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
@@ -100,7 +110,7 @@ func openBroker(ctx context.Context, p *Plan, doc brokerDoc, ownProcess bool) (*
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	return &localBroker{svc: svc, ready: ready}, nil
+	return &localBroker{svc: svc, ready: ready, tracer: tracer}, nil
 }
 
 func (b *localBroker) addr() string          { return b.ready.Addr }
@@ -120,7 +130,7 @@ func (b *localBroker) counters(context.Context) (*broker.Stats, error) {
 func (b *localBroker) stop(ctx context.Context) (*sideResult, error) {
 	_, err := b.svc.Stop(ctx)
 	stats := b.svc.Stats() // what was discarded is in it
-	return &sideResult{Broker: &stats, Conns: b.svc.Monitor().Timelines()}, err
+	return &sideResult{Broker: &stats, Conns: b.svc.Monitor().Timelines(), Traces: b.tracer.Result()}, err
 }
 
 // externalBroker is a broker that somebody else runs. What it counts is known if it has an admin page.

@@ -14,7 +14,7 @@ import (
 type Outcome struct {
 	Record *runrecord.Record
 	// Extras are files for beside the record, by name: the whole time line of every connection, the whole interval
-	// series, every histogram.
+	// series, every histogram, every traced delivery.
 	Extras map[string][]byte
 }
 
@@ -23,6 +23,7 @@ const (
 	connsFile      = "connections.jsonl"
 	intervalsFile  = "intervals.json"
 	histogramsFile = "histograms.json"
+	tracesFile     = "traces.jsonl"
 )
 
 // connLine is one connection end in connections.jsonl.
@@ -45,6 +46,12 @@ func (t *trial) outcome(r *runrecord.Record, merged *measure.Merged) (*Outcome, 
 		var err error
 		if o.Extras[intervalsFile], err = json.Marshal(merged.Intervals); err != nil {
 			return nil, fmt.Errorf("intervals: %w", err)
+		}
+	}
+	if len(t.journeys) > 0 {
+		var err error
+		if o.Extras[tracesFile], err = t.tracesLines(); err != nil {
+			return nil, err
 		}
 	}
 	histograms, err := json.Marshal(r.Latency)

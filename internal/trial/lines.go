@@ -132,6 +132,8 @@ type sideResult struct {
 	Broker *broker.Stats `json:"broker,omitempty"`
 	Relay  *probe.Stats  `json:"relay,omitempty"` // since the mark
 
+	Traces *measure.TraceResult `json:"traces,omitempty"` // nil: nothing was to be traced
+
 	Conns []transport.Timeline `json:"conns"`
 	Warn  []string             `json:"warn,omitempty"`
 }

@@ -20,6 +20,7 @@ type publishers struct {
 	pub     publishing
 	monitor *transport.Monitor
 	gens    []*generator
+	tracer  *measure.Tracer // nil: nothing is traced
 	markAt  int64
 	atMark  client.PublisherStats
 }
@@ -28,7 +29,10 @@ type publishers struct {
 func openPublishers(ctx context.Context, p *Plan, a *access, tag uint32, clock *measure.Clock) (*publishers, error) {
 	s := &publishers{plan: p, clock: clock, monitor: transport.NewMonitor(p.Sizes.ConnStats)}
 	var err error
-	if s.pub, err = connectPublishing(ctx, p, a, s.monitor); err != nil {
+	if s.tracer, err = p.newTracer(tag); err != nil {
+		return nil, err
+	}
+	if s.pub, err = connectPublishing(ctx, p, a, s.monitor, publisherTrace(s.tracer, clock)); err != nil {
 		return nil, err
 	}
 	for i := range p.Case.AllPublishers() {
@@ -158,6 +162,7 @@ func (s *publishers) stop(ctx context.Context) (*sideResult, error) {
 	r.Publisher = &stats
 	r.Conns = s.monitor.Timelines()
 	r.Warn = append(r.Warn, s.pub.close(ctx)...)
+	r.Traces = s.tracer.Result()
 	for _, g := range s.gens {
 		r.Senders = append(r.Senders, g.sender.Result())
 	}

@@ -35,6 +35,7 @@ func (t *trial) record() (*runrecord.Record, *measure.Merged) {
 		}
 	} else {
 		merged = t.account(r)
+		t.stages(r, merged)
 	}
 	t.connections(r)
 	t.costs(r)

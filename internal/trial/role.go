@@ -123,7 +123,7 @@ func (r *role) play(ctx context.Context, stdin io.Reader) error {
 func (r *role) open(ctx context.Context) (part, *readyLine, error) {
 	switch r.name {
 	case "broker":
-		b, err := openBroker(ctx, r.plan, *r.doc.Broker, true)
+		b, err := openBroker(ctx, r.plan, *r.doc.Broker, r.doc.Tag, r.proc.clock, true)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"felix/broker"
 	"felix/internal/host"
+	"felix/internal/measure"
 	"felix/internal/runrecord"
 	"felix/internal/settings"
 	"felix/internal/workload"
@@ -76,6 +77,7 @@ type trial struct {
 	lastSubs    []subProgress
 	peakBacklog int64 // bytes, as seen while publishing, where both sides are in this process
 	results     results
+	journeys    []measure.Journey // of traced deliveries
 }
 
 // results is what every side ended with.

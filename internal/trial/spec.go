@@ -37,6 +37,7 @@ type Sizes struct {
 	IdleTimeout     time.Duration // without a delivery, at the barrier and in the drain; 0 = 5 s
 	Seed            uint64
 	ConnStats       time.Duration // sampling interval of connection statistics; 0 = 250 ms, < 0 = only at the end
+	TraceEvery      int64         // one of so many messages is traced; 0 = by the case, < 0 = none
 	Canary          Canary        // slows the system by intention; zero = not at all
 }
 
@@ -119,6 +120,9 @@ func (s Spec) Resolve() (*Plan, error) {
 	}
 	if err := checkPlacement(&c); err != nil {
 		return nil, err
+	}
+	if s.Sizes.TraceEvery > 0 && c.Probe != workload.ProbeNone {
+		return nil, usage("leave it out", "--trace-every %d: a probe has no stages", s.Sizes.TraceEvery)
 	}
 	if s.Sizes.IdleTimeout == 0 {
 		s.Sizes.IdleTimeout = DefaultIdleTimeout
@@ -322,14 +326,14 @@ func under(c workload.Case, profile presets.Profile) ([]settings.Layer, error) {
 }
 
 // clientConfig is the client of one role of the trial.
-func (p *Plan) clientConfig(addr string, tlsConf *tls.Config, tenant, token, role string, monitor *transport.Monitor) (client.Config, error) {
+func (p *Plan) clientConfig(addr string, tlsConf *tls.Config, tenant, token, role string, monitor *transport.Monitor, trace client.Trace) (client.Config, error) {
 	cfg := client.Config{
 		Addr: addr, TLS: tlsConf, Tenant: tenant, Token: token,
 		PublishConnPool: p.Client.PublishConnPool, PublishStreamsPerConn: p.Client.PublishStreamsPerConn,
 		PublishQueueDepth: p.Client.PublishQueueDepth, PublishInflightBytes: p.Client.PublishInflightBytes,
 		EventConnPool: p.Client.EventConnPool, SubQueueCapacity: p.Client.ClientSubQueueCapacity,
 		AckTimeout: time.Duration(p.Client.AckTimeout) * time.Millisecond, MaxFrameBytes: p.Client.MaxFrameBytes,
-		Transport: transportConfig(p.Transport, role, monitor),
+		Transport: transportConfig(p.Transport, role, monitor), Trace: trace,
 	}
 	if p.Case.Sharding == workload.ShardingRR {
 		cfg.PublishSharding = client.ShardRoundRobin

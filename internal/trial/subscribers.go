@@ -21,6 +21,7 @@ type subscribers struct {
 	system  subscribing
 	monitor *transport.Monitor
 	subs    []*subscriber
+	tracer  *measure.Tracer // nil: nothing is traced
 	wg      sync.WaitGroup
 	cancel  context.CancelFunc // of every Next
 }
@@ -37,7 +38,10 @@ type subscriber struct {
 // openSubscribers connects and subscribes all: fanout times to each stream.
 func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock *measure.Clock) (_ *subscribers, err error) {
 	s := &subscribers{plan: p, clock: clock, monitor: transport.NewMonitor(p.Sizes.ConnStats)}
-	if s.system, err = connectSubscribing(ctx, p, a, s.monitor); err != nil {
+	if s.tracer, err = p.newTracer(tag); err != nil {
+		return nil, err
+	}
+	if s.system, err = connectSubscribing(ctx, p, a, s.monitor, subscriberTrace(s.tracer, clock)); err != nil {
 		return nil, err
 	}
 	reads, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -58,6 +62,7 @@ func openSubscribers(ctx context.Context, p *Plan, a *access, tag uint32, clock 
 			recv, err := measure.NewReceiver(measure.ReceiverConfig{
 				ID: fmt.Sprintf("%d.%d", stream, i), Tag: tag, Stream: uint16(stream), Publishers: p.Case.AllPublishers(),
 				OrderPromised: p.Case.OrderPromised(), PayloadLen: p.Case.MessageBytes(), Filler: filler, Mixed: mixed,
+				Tracer: s.tracer, Subscription: sub.ID(),
 			})
 			if err != nil {
 				return nil, err
@@ -144,6 +149,7 @@ func (s *subscribers) stop(ctx context.Context) (*sideResult, error) {
 		}
 		r.Receivers = append(r.Receivers, res)
 	}
+	r.Traces = s.tracer.Result()
 	if err := s.system.close(ctx); err != nil {
 		r.Warn = append(r.Warn, fmt.Sprintf("closing the subscribers: %v", err))
 	}

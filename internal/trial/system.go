@@ -73,12 +73,12 @@ type subscribing interface {
 	addr() string // where publishers reach it; "" if they reach a middle
 }
 
-// connectPublishing connects the publishers of this process.
-func connectPublishing(ctx context.Context, p *Plan, a *access, monitor *transport.Monitor) (publishing, error) {
+// connectPublishing connects the publishers of this process. A probe has no trace.
+func connectPublishing(ctx context.Context, p *Plan, a *access, monitor *transport.Monitor, trace client.Trace) (publishing, error) {
 	if p.Case.Probe != workload.ProbeNone {
 		return connectProbePublishing(ctx, p, a, monitor)
 	}
-	clients, err := dialAll(ctx, p, a, "publisher", monitor)
+	clients, err := dialAll(ctx, p, a, "publisher", monitor, trace)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +94,11 @@ func connectPublishing(ctx context.Context, p *Plan, a *access, monitor *transpo
 }
 
 // connectSubscribing connects the subscribers of this process.
-func connectSubscribing(ctx context.Context, p *Plan, a *access, monitor *transport.Monitor) (subscribing, error) {
+func connectSubscribing(ctx context.Context, p *Plan, a *access, monitor *transport.Monitor, trace client.Trace) (subscribing, error) {
 	if p.Case.Probe != workload.ProbeNone {
 		return connectProbeSubscribing(ctx, p, a, monitor)
 	}
-	clients, err := dialAll(ctx, p, a, "subscriber", monitor)
+	clients, err := dialAll(ctx, p, a, "subscriber", monitor, trace)
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +106,12 @@ func connectSubscribing(ctx context.Context, p *Plan, a *access, monitor *transp
 }
 
 // dial connects one role to the broker, as one tenant.
-func dial(ctx context.Context, p *Plan, a *access, tenant, role string, monitor *transport.Monitor, shared *transport.SharedSocket) (*client.Client, error) {
+func dial(ctx context.Context, p *Plan, a *access, tenant, role string, monitor *transport.Monitor, shared *transport.SharedSocket, trace client.Trace) (*client.Client, error) {
 	tlsConf, err := transport.ClientTLS(transport.ClientTLSOptions{ServerName: a.ServerName, CAPEM: a.CAPEM, PinSHA256: a.PinSHA256})
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := p.clientConfig(a.Addr, tlsConf, tenant, a.tokenOf(tenant), role, monitor)
+	cfg, err := p.clientConfig(a.Addr, tlsConf, tenant, a.tokenOf(tenant), role, monitor, trace)
 	if err != nil {
 		return nil, err
 	}

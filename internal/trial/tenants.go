@@ -28,11 +28,11 @@ func (p *Plan) tenants(a *access) []string {
 func (a *access) tokenOf(tenant string) string { return cmp.Or(a.Tokens[tenant], a.Token) }
 
 // dialAll connects one role to the broker, once a tenant.
-func dialAll(ctx context.Context, p *Plan, a *access, role string, monitor *transport.Monitor) ([]*client.Client, error) {
+func dialAll(ctx context.Context, p *Plan, a *access, role string, monitor *transport.Monitor, trace client.Trace) ([]*client.Client, error) {
 	var clients []*client.Client
 	shared := new(transport.SharedSocket) // with sockets shared, that of the role: for all of its tenants
 	for _, tenant := range p.tenants(a) {
-		c, err := dial(ctx, p, a, tenant, role, monitor, shared)
+		c, err := dial(ctx, p, a, tenant, role, monitor, shared, trace)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(ctx, clients))
 		}

@@ -53,6 +53,7 @@ func TestTopologiesAndShapesAreValid(t *testing.T) {
 				t.Errorf("acks %s: ack rtt %+v", c.Acks, r.Latency.AckRTT)
 			}
 			checkConns(t, r)
+			checkStages(t, r)
 		})
 	}
 }

@@ -87,7 +87,7 @@ type Transport struct {
 	MTUDiscovery       bool `key:"mtu_discovery" env:"FELIX_MTU_DISCOVERY" default:"true" help:"path MTU discovery"`
 
 	GSO           string `key:"gso" env:"FELIX_GSO" default:"auto" choices:"auto,on,off" help:"several packets a send call (UDP segmentation offload, Linux); auto: on"`
-	GRO           string `key:"gro" env:"FELIX_GRO" default:"auto" choices:"auto,on,off" help:"several packets a read (UDP receive offload, Linux); auto: off"`
+	GRO           string `key:"gro" env:"FELIX_GRO" default:"auto" choices:"auto,on,off" help:"several packets a read (UDP receive offload, Linux); auto: on"`
 	RecvGateBytes int64  `key:"recv_gate_bytes" env:"FELIX_RECV_GATE_BYTES" default:"0" unit:"bytes" min:"0" max:"1GiB" help:"packets stay in the kernel while a connection has more bytes than this in its receive queue; 0: never"`
 	Sockets       string `key:"sockets" env:"FELIX_SOCKETS" default:"own" choices:"own,shared" help:"own: a UDP socket for every dialled connection; shared: one per process and role"`
 

@@ -17,11 +17,12 @@ const (
 	OffloadOff
 )
 
-// What OffloadAuto means. Sending without segmentation offload halves the throughput. Receiving
-// with it is left to whoever asks for it.
+// What OffloadAuto means. Sending without segmentation offload halves the throughput. Receiving with
+// it took a third off the CPU of a gigabyte, and cost single messages nothing that 8 pairs could see
+// (p50 0.995 [0.981, 1.010]).
 const (
 	autoGSO = OffloadOn
-	autoGRO = OffloadOff
+	autoGRO = OffloadOn
 )
 
 var offloadTexts = []string{"auto", "on", "off"}

@@ -24,7 +24,8 @@ func TestPlacementHoldsAndIsPutBack(t *testing.T) {
 		gomaxprocs int
 		cpus       string
 	}
-	anywhere := where{procs, workload.FormatCPUs(before)}
+	anywhere := where{max(1, procs/2), workload.FormatCPUs(before)} // two processes share the machine
+	third := where{max(1, procs/3), anywhere.cpus}
 	for _, tt := range []struct {
 		name string
 		c    workload.Case
@@ -40,6 +41,8 @@ func TestPlacementHoldsAndIsPutBack(t *testing.T) {
 		{"one hop", workload.Case{Probe: workload.ProbeRaw, CPUs: workload.CPUs("pub=" + first + ",sub=" + second)}, map[string]where{"publisher": {1, first}, "subscriber": {1, second}}},
 		{"every role by itself", workload.Case{Topology: workload.TopologySplit, Procs: 2, CPUs: workload.CPUs("broker=" + first + ",pub=" + second)},
 			map[string]where{"broker": {2, first}, "publisher": {2, second}, "subscriber": {2, anywhere.cpus}}},
+		{"every role its share", workload.Case{Topology: workload.TopologySplit}, map[string]where{"broker": third, "publisher": third, "subscriber": third}},
+		{"one process has it all", workload.Case{Topology: workload.TopologyInprocess}, map[string]where{"all": {procs, anywhere.cpus}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.c.Payload = 64
@@ -81,7 +84,7 @@ func TestTransportLeversAreRecorded(t *testing.T) {
 		set  map[string]string
 	}{
 		{"defaults", nil},
-		{"all of them", map[string]string{"gso": "off", "gro": "on", "recv_gate_bytes": "60000", "sockets": "shared"}},
+		{"all of them", map[string]string{"gso": "off", "gro": "off", "recv_gate_bytes": "60000", "sockets": "shared"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := small(workload.Case{Payload: 512, Batch: 16, Fanout: 3, PubConns: 2, Acks: workload.AcksPerBatch, TransportSet: tt.set})
@@ -89,7 +92,7 @@ func TestTransportLeversAreRecorded(t *testing.T) {
 			mustBeValid(t, r)
 			set := tt.set != nil
 			for _, sock := range r.Config.Sockets {
-				if runtime.GOOS == "linux" && (sock.GSO == nil || *sock.GSO == set || sock.GRO == nil || *sock.GRO != set || (sock.RecvGateBytes == 60_000) != set) {
+				if runtime.GOOS == "linux" && (sock.GSO == nil || *sock.GSO == set || sock.GRO == nil || *sock.GRO == set || (sock.RecvGateBytes == 60_000) != set) {
 					t.Errorf("socket %+v, levers set: %v", sock, set)
 				}
 				if shared := set || sock.Role == "broker"; sock.Shared != shared {

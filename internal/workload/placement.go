@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Procs is GOMAXPROCS of every process of a trial; 0 is auto: as many as the processors that the
-// process may use.
+// Procs is GOMAXPROCS of every process of a trial; 0 is auto: the processors that were given to the
+// process or, if none were, an equal share of the machine's.
 type Procs int
 
 // maxProcs and maxCPU bound what a machine is taken to have.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -111,6 +112,16 @@ func historySessions(results string, words []string, grid string, last int, say 
 		}
 	}
 	if grid != "" {
+		var names []string
+		for _, s := range sessions {
+			if s.Grid != nil && !slices.Contains(names, s.Grid.Name) {
+				names = append(names, s.Grid.Name)
+			}
+		}
+		if len(names) > 0 && !slices.Contains(names, grid) {
+			slices.Sort(names)
+			return nil, &usageError{fmt.Errorf("--grid %s: no session is of that grid: there are sessions of %s", grid, strings.Join(names, ", ")), historyHint}
+		}
 		sessions = slices.DeleteFunc(sessions, func(s *runrecord.Session) bool { return s.Grid == nil || s.Grid.Name != grid })
 	}
 	slices.SortStableFunc(sessions, func(a, b *runrecord.Session) int { return a.StartedAt.Compare(b.StartedAt) })

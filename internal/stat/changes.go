@@ -60,6 +60,25 @@ func Changes(series []float64, level float64) []Change {
 	return found
 }
 
+// ShortestChange is how many values a series must have before Changes can find any change in it at level: as many as the
+// clearest step needs. Of a shorter one that no change was found says nothing.
+func ShortestChange(level float64) int {
+	const most = 64
+	for n := 2 * changeLeast; n < most; n++ {
+		step := make([]float64, n)
+		for i := range step {
+			step[i] = float64(i) * 1e-4
+			if i >= n/2 {
+				step[i]++
+			}
+		}
+		if len(Changes(step, level)) > 0 {
+			return n
+		}
+	}
+	return most
+}
+
 // changeP is how often chance, in the parts between ends, splits as clearly.
 func changeP(xs []float64, ends []int, observed, level float64, rng *rand.Rand) float64 {
 	shuffled := slices.Clone(xs)

@@ -31,6 +31,7 @@ type Report struct {
 	Sessions int
 	From, To time.Time // starts of the first and the last
 	Level    float64
+	Least    int      // points with a figure that a series must have before any change in it can be told at Level
 	Series   []Series // changed ones first, then by cell and metric
 	Hosts    int
 	LeftOut  int // cells of perturbed trials, which are never pooled
@@ -74,7 +75,7 @@ func Build(sittings []Sitting, level float64) *Report {
 	slices.SortStableFunc(sittings, func(a, b Sitting) int {
 		return cmp.Or(a.Session.StartedAt.Compare(b.Session.StartedAt), cmp.Compare(a.Session.SessionID, b.Session.SessionID))
 	})
-	r := &Report{Sessions: len(sittings), Level: level}
+	r := &Report{Sessions: len(sittings), Level: level, Least: stat.ShortestChange(level)}
 	if len(sittings) > 0 {
 		r.From, r.To = sittings[0].Session.StartedAt, sittings[len(sittings)-1].Session.StartedAt
 	}

@@ -138,6 +138,12 @@ func TestHistoryDirections(t *testing.T) {
 			}
 		}
 	}
+	for n, want := range map[int]bool{9: true, 10: false} { // of so few that no change can be told, "none" would be an all-clear
+		var b bytes.Buffer
+		if err := build(n, 1).WriteText(&b); err != nil || strings.Contains(b.String(), "n/a: 9 of the 10 sessions") != want {
+			t.Errorf("%d sessions, %v:\n%s", n, err, b.String())
+		}
+	}
 	if r := history.Build(nil, 0.01); len(r.Series) != 0 || r.Sessions != 0 {
 		t.Errorf("of nothing: %+v", r)
 	}

@@ -66,8 +66,11 @@ func (r *Report) rows() [][]string {
 			row[3], row[4] = u.Number(first.Figure.Median)+" "+u.Name, u.Number(last.Figure.Median)+" "+u.Name
 			row[5] = fmt.Sprintf("%d", last.Figure.N)
 		}
-		if len(s.Changes) > 0 {
+		switch n := s.figures(); {
+		case len(s.Changes) > 0:
 			row[6] = s.text(&s.Changes[0])
+		case n < r.Least:
+			row[6] = fmt.Sprintf("n/a: %d of the %d sessions that the clearest change needs", n, r.Least)
 		}
 		rows = append(rows, row)
 		for k := range s.Changes {
@@ -77,6 +80,17 @@ func (r *Report) rows() [][]string {
 		}
 	}
 	return rows
+}
+
+// figures is how many sessions have a figure.
+func (s *Series) figures() int {
+	n := 0
+	for i := range s.Points {
+		if v := s.Points[i].value(); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			n++
+		}
+	}
+	return n
 }
 
 // text is a change in words: when, at which commit, by how much, how sure.

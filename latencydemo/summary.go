@@ -59,6 +59,8 @@ func (s *summary) head() {
 	policy := "lossless: nothing may be dropped"
 	if r.Case.Policy == workload.PolicyProduction {
 		policy = "production: full queues drop and count"
+	} else if r.Lossless == runrecord.LosslessNo {
+		policy = "lossless was asked for, but full queues drop"
 	}
 	s.line("policy", "%s (by the configuration: lossless %s)   topology %s   seed %d", policy, r.Lossless, r.Case.Topology, r.Case.Seed)
 }

@@ -142,6 +142,16 @@ func TestStalledSubscriberCatchesUp(t *testing.T) {
 	}
 }
 
+// A stall that the run ended before would be a case under a name that it does not have.
+func TestStallThatNeverBegins(t *testing.T) {
+	s := small(labCase(t, workload.Case{Payload: 256, Rate: 200}, map[string]string{"stall": "*:10s:1s"}))
+	s.Sizes.Total, s.Sizes.Duration = 0, 200*time.Millisecond
+	r := run(t, t.Context(), s)
+	if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "nobody stalled") }) {
+		t.Errorf("warnings: %q", r.Warnings)
+	}
+}
+
 // What a slow subscriber gets is what its rate allows, and what does not fit the queues is dropped by name.
 func TestSlowSubscriberHoldsTheRate(t *testing.T) {
 	const rate = 1_000_000

@@ -148,6 +148,12 @@ func (t *trial) account(r *runrecord.Record) *measure.Merged {
 	if r.Counts.Lost > 0 && r.Counts.Expected > 0 {
 		t.warn("latencies are of what was delivered: %.1f %% of the expected deliveries were lost, and have none", 100*float64(r.Counts.Lost)/float64(r.Counts.Expected))
 	}
+	for _, s := range t.Case.Stall {
+		w := merged.Window
+		if lasted := time.Duration(max(w.LastPublishAt, w.LastDeliveryAt) - w.FirstPublishAt); s.At >= lasted {
+			t.warn("--stall %v: all was over %v after the first publish: nobody stalled", s, lasted.Round(time.Millisecond))
+		}
+	}
 	if r.Counts.LateWarmup > 0 {
 		t.warn("%d warm-up deliveries arrived after the mark", r.Counts.LateWarmup)
 	}

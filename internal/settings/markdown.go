@@ -16,9 +16,10 @@ func Markdown() string {
 <!-- Made of the settings table by: go test ./internal/settings -run TestMarkdown -rewrite -->
 
 Every setting has a default, a key in YAML and a variable. A value of a later layer wins: default, YAML file
-(` + "`--config FILE`" + `, or ` + "`" + ConfigEnv + "`" + ` for brokerd), environment, flag. Every layer is strict: a name that does
-not exist is an error that names the nearest one, and so is a value that cannot be. The effective value of each setting,
-with where it came from, stands in ` + "`/stats`" + ` of a broker and in the record of every trial.
+(` + "`--config FILE`" + `, else the one that ` + "`" + ConfigEnv + "`" + ` names), environment, flag. The file is flat, lines of
+` + "`key: value`" + ` without the sections below. Every layer is strict: a name that does not exist is an error that names the nearest one,
+and so is a value that cannot be. The effective value of each setting, with where it came from, stands in ` + "`/stats`" + `
+of a broker and in the record of every trial.
 
 Sizes are bytes: ` + "`65536`, `64KiB`, `16MiB`, `10MB`" + `. In a grid a setting is a factor of the name SECTION.KEY, on the
 command line of latencydemo it is ` + "`--SECTION-set KEY=VALUE`" + `. [backpressure.md](backpressure.md) tells what the checkpoints are.

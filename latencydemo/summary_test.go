@@ -27,3 +27,12 @@ func TestPolicyLine(t *testing.T) {
 		}
 	}
 }
+
+// What was there stands in the unit of its bound, and a little is not nothing.
+func TestHighWaterUnits(t *testing.T) {
+	for n, want := range map[int64]string{0: "0.0KiB", 4352: "4.2KiB", 4 << 20: "4.0MiB", 300_000: "0.3MiB"} {
+		if got := sizeOr(&n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -103,7 +103,11 @@ func sizeOr(n *int64) string {
 	if n == nil {
 		return "?"
 	}
-	return fmt.Sprintf("%.1f MB", float64(*n)/1e6)
+	// in the unit of the bound beside it: 4.1 MB of 4MiB reads as more than all
+	if *n < 100<<10 {
+		return fmt.Sprintf("%.1fKiB", float64(*n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1fMiB", float64(*n)/(1<<20))
 }
 
 // waited names the checkpoints by the time that was spent waiting there, the longest first: when nothing is dropped,

@@ -238,6 +238,9 @@ func printPaired(w io.Writer, c, probe workload.Case, s *runrecord.Paired) {
 		line(f.name, "case / %s %.3f  [%.3f, %.3f]%s n=%d   case "+f.format+"  %s "+f.format+" %s%s   %s", probe.Probe, *m.Ratio, *m.Low, *m.High, mark, m.N,
 			*m.Case*f.scale, probe.Probe, *m.Probe*f.scale, f.shown, half, spread)
 	}
+	if !c.Throughput() && probe.Probe.Hops() > 1 {
+		line("payload", "and wire rates are the pace of these loads: no throughput, and no ceiling of one")
+	}
 	if small {
 		line("", "*: too few pairs for 95 %%: the range of the ratios' averages")
 	}

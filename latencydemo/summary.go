@@ -183,6 +183,9 @@ func (s *summary) ledger() {
 	}
 	s.line("flow", "%s", strings.Join(stations, " -> "))
 	text := fmt.Sprintf("expected %d = delivered %d + lost %d", c.Expected, c.Delivered, c.Lost)
+	if n := sum(c.Refused) + sum(c.Failed); n > 0 {
+		text += fmt.Sprintf("; of the %d published %d were refused or never confirmed, and are not expected", c.Published, n)
+	}
 	if c.Lost != 0 || c.Unaccounted != 0 {
 		text += fmt.Sprintf(" (dropped: ingress %s, subscriber queue %s, writer %s, client %s; discarded on close %s; unaccounted %d)", known(c.Dropped.Ingress), known(c.Dropped.Subscriber), known(c.Dropped.Writer), known(c.Dropped.Client), known(c.DiscardedOnClose), c.Unaccounted)
 	}

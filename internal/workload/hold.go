@@ -21,7 +21,7 @@ type Stall struct {
 type Stalls []Stall
 
 // maxHold bounds the times of a stall: longer, and the run is forgotten.
-const maxHold = time.Hour
+const maxHold = 10 * time.Minute
 
 func parseStall(s string) (Stall, error) {
 	parts := strings.Split(s, ":")

@@ -67,7 +67,7 @@ var (
 		"notesleep", "notetsleep", "notewakeup", "futex", "lock2", "unlock2", "osyield", "procyield", "usleep", "resetspinning",
 		"netpoll", "goschedImpl", "gosched_m", "gopreempt_m", "asyncPreempt", "goexit0", "newproc", "mstart", "sysmon", "retake", "preempt",
 		"selectgo", "chansend", "chanrecv", "send", "recv", "semrelease", "semacquire", "notifyList", "(*timer", "(*timers)",
-		"checkTimers", "goroutineReady", "gcstopm", "checkRunqs", "pidle", "casgstatus", "dropg", "exitsyscall0",
+		"checkTimers", "goroutineReady", "gcstopm", "checkRunqs", "pidle", "dropg", "exitsyscall0",
 	}
 )
 

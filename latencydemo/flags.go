@@ -276,6 +276,8 @@ func (o *options) checkPprof() error {
 		return nil
 	case o.against != workload.ProbeNone:
 		return usageError("profile each of them alone", "--pprof %s with --against %s: what profilers cost would be in the ratio", &o.pprof, o.against)
+	case o.sameProcess && slices.ContainsFunc(o.pprof, trial.Profile.Accumulates):
+		return usageError("leave --same-process out, or keep to cpu and trace", "--pprof %s with --same-process: heap, block and mutex would count the trials before", &o.pprof)
 	case o.outDir == "" && o.session == "":
 		return usageError("add --session DIR, or --out DIR", "--pprof %s: there is no place for its files", &o.pprof)
 	}

@@ -40,6 +40,10 @@ const (
 	mutexFraction = 10        // one of so many contended unlocks
 )
 
+// Accumulates reports whether the runtime counts the profile from the start of the process, so that a second trial in the
+// same process would have the first one's too.
+func (p Profile) Accumulates() bool { return p != ProfileCPU && p != ProfileTrace }
+
 // file is the name that the profile of a process has beside the record.
 func (p Profile) file(process string) string {
 	if p == ProfileTrace {

@@ -64,3 +64,13 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
+
+// A process that is killed takes its profiles with it, not the trial: the run ends as it does without them.
+func TestProfilesOfAKilledBroker(t *testing.T) {
+	s := small(workload.Case{Payload: 1024, Batch: 4, Topology: workload.TopologySplit})
+	s.Pprof = trial.Profiles{trial.ProfileCPU, trial.ProfileMutex}
+	r := killWhileMeasuring(t, s, "broker")
+	if !slices.Contains(r.Perturbed, "pprof cpu") {
+		t.Errorf("perturbed %q", r.Perturbed)
+	}
+}

@@ -44,6 +44,7 @@ func commands() []command {
 		{"charts", "[--session latest|all|ID|DIR] [--out DIR] [--format svg,png]", "draws a session's pictures", runCharts},
 		{"export", "[--bench FILE] [--hgrm DIR] [--hlog FILE] [--tracker DIR]", "writes formats of other tools: benchstat, HdrHistogram, a tracker", runExport},
 		{"aggregate", "[--runs FILE] [--cells FILE] [--format csv|json]", "writes runs and cells for other programs", runAggregate},
+		{"cpu", "FILE|DIR… [--per-gb] [--format text|md|csv|json]", "says what the CPU time in the profiles of a run was spent on", runCPU},
 		{"gate", "[SESSION] [--gate FILE] [--format text|md|json|junit|github]", "judges the pairs of a matrix ab again", runGate},
 	}
 }

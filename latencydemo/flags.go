@@ -28,6 +28,7 @@ type options struct {
 	total     countOrAuto
 	warmup    countOrAuto
 	trace     countOrAuto
+	pprof     trial.Profiles
 	window    byteSize
 	connStats time.Duration
 	brokerSet keyValues
@@ -102,6 +103,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.Uint64Var(&z.Seed, "seed", 1, "of payload bytes and Poisson arrivals")
 	f.DurationVar(&o.connStats, "conn-stats", 250*time.Millisecond, "sampling interval of connection statistics; 0 = only at the end")
 	f.Var(&o.trace, "trace-every", "follow one of so many messages through its stages; 0 = none; auto: so few that it costs nothing to speak of. More of them are marked as perturbing")
+	f.Var(&o.pprof, "pprof", "profiles that every process takes over the measure phase; they go beside the record, and the run is marked as perturbed")
 	// What matrix ab --canary says to it; nobody else has a use for them.
 	f.DurationVar(&z.Canary.Delay, "canary-delay", 0, "wait after the stamp of every publish (latency cases)")
 	f.Float64Var(&z.Canary.Rate, "canary-rate", 0, "most messages/s of all publishers (throughput cases)")
@@ -214,6 +216,9 @@ func parseFlags(args, environ []string) (*options, error) {
 			return nil, usageError("64MiB is the default", "--send-window %d: want at least 1MiB", o.window)
 		}
 	}
+	if err := o.checkPprof(); err != nil {
+		return nil, err
+	}
 	o.c.BrokerSet, o.c.ClientSet, o.c.TransportSet = o.brokerSet, o.clientSet, o.transpSet
 	if err := o.readExternal(environ); err != nil {
 		return nil, err
@@ -262,6 +267,21 @@ func (o *options) readRepeat(environ []string) error {
 		return nil
 	}
 	return usageError("only a command that holds the machine's lock sets it for its children", "%s=%q: want %q or %q", host.LockHeldEnv, o.lockHeld, host.LockHeld, host.LockHeldStdin)
+}
+
+// checkPprof refuses profiles that nobody could look at, or that would be compared.
+func (o *options) checkPprof() error {
+	switch {
+	case len(o.pprof) == 0:
+		return nil
+	case o.against != workload.ProbeNone:
+		return usageError("profile each of them alone", "--pprof %s with --against %s: what profilers cost would be in the ratio", &o.pprof, o.against)
+	case o.sameProcess && slices.ContainsFunc(o.pprof, trial.Profile.Accumulates):
+		return usageError("leave --same-process out, or keep to cpu and trace", "--pprof %s with --same-process: heap, block and mutex would count the trials before", &o.pprof)
+	case o.outDir == "" && o.session == "":
+		return usageError("add --session DIR, or --out DIR", "--pprof %s: there is no place for its files", &o.pprof)
+	}
+	return nil
 }
 
 // readExternal reads what names a running broker.
@@ -320,7 +340,7 @@ func (o *options) readExternal(environ []string) error {
 func (o *options) spec(args []string, stderr io.Writer) trial.Spec {
 	return trial.Spec{
 		Case: o.c, Sizes: o.sizes, External: o.external, YAML: o.layers.YAML, YAMLName: o.layers.YAMLName,
-		Environ: o.layers.Environ, Args: args, Stderr: stderr,
+		Environ: o.layers.Environ, Args: args, Stderr: stderr, Pprof: o.pprof,
 	}
 }
 

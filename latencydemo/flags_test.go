@@ -27,13 +27,14 @@ type given struct {
 	DryRun, Version, SameProcess, NoWait bool
 	Repeat, Pairs                        int
 	Against                              workload.Probe
+	Pprof                                trial.Profiles
 }
 
 func (o *options) given() given {
 	g := given{
 		Case: o.c, Sizes: o.sizes, YAML: string(o.layers.YAML),
 		JSONOut: o.jsonOut, OutDir: o.outDir, Session: o.session, DryRun: o.dryRun, Version: o.version,
-		SameProcess: o.sameProcess, NoWait: o.noWait, Repeat: o.repeat, Pairs: o.pairs, Against: o.against,
+		SameProcess: o.sameProcess, NoWait: o.noWait, Repeat: o.repeat, Pairs: o.pairs, Against: o.against, Pprof: o.pprof,
 	}
 	if o.external != nil {
 		x := *o.external
@@ -115,6 +116,7 @@ func flagRows(t *testing.T) []flagRow {
 		{"seed", "18446744073709551615", nil, false, func(g *given) { g.Sizes.Seed = 1<<64 - 1 }},
 		{"conn-stats", "0s", nil, false, func(g *given) { g.Sizes.ConnStats = -1 }},
 		{"trace-every", "0", nil, false, func(g *given) { g.Sizes.TraceEvery = -1 }},
+		{"pprof", "heap,cpu", []string{"--out", "o"}, false, func(g *given) { g.Pprof = trial.Profiles{trial.ProfileCPU, trial.ProfileHeap} }},
 		{"canary-delay", "30µs", nil, false, func(g *given) { g.Sizes.Canary.Delay = 30 * time.Microsecond }},
 		{"canary-rate", "1000.5", nil, false, func(g *given) { g.Sizes.Canary.Rate = 1000.5 }},
 		{"config", config, nil, false, func(g *given) { g.YAML = "log_capacity: 7\n" }},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"syscall"
 
@@ -29,7 +30,11 @@ const (
 	exitUsage   = 2
 )
 
-func main() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	// A binary that can write a heap profile samples allocations in every run: only with --pprof heap it shall.
+	runtime.MemProfileRate = 0
+	os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // Main is the command without the process: tests run it under testscript.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -107,6 +107,7 @@ var dependencyRules = []struct {
 	{"github.com/prometheus/", []string{"broker/service"}, "the admin endpoint is the only exporter"},
 	{"github.com/golang-jwt/", []string{"broker"}, "the broker checks tokens, nobody else"},
 	{"github.com/vbauerster/mpb/", []string{"matrix"}, "only what runs for hours draws a bar"},
+	{"github.com/google/pprof", []string{"analysis/internal/cputime"}, "profiles are read in one place"},
 	{"gonum.org/v1/plot", []string{"analysis/internal/chart"}, "pictures are drawn in one place"},
 }
 

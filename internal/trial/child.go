@@ -50,6 +50,7 @@ func startChild(ctx context.Context, p *Plan, name string, doc roleDoc) (*child,
 			return nil, nil, fmt.Errorf("find the binary that runs the %s: %w", name, err)
 		}
 	}
+	doc.Profile = p.profiling
 	c := &child{name: name, gone: make(chan struct{}), ready: make(chan line, 1), done: make(chan doneLine, 8)}
 	c.cmd = exec.Command(binary, roleArg, name)
 	c.cmd.Stderr = p.Stderr

@@ -48,6 +48,7 @@ func (t *trial) costs(r *runrecord.Record) {
 	r.Processes = []runrecord.Process{}
 	for _, p := range results {
 		own += p.Usage.CPUNs()
+		t.warnings = append(t.warnings, p.Warn...)
 		clock.Source = p.Clock.Source
 		clock.BaseErrorNs = max(clock.BaseErrorNs, p.Clock.BaseErrorNs)
 		clock.DriftNs = max(clock.DriftNs, abs(p.Clock.DriftNs))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"felix/internal/measure"
 	"felix/internal/runrecord"
@@ -14,7 +15,7 @@ import (
 type Outcome struct {
 	Record *runrecord.Record
 	// Extras are files for beside the record, by name: the whole time line of every connection, the whole interval
-	// series, every histogram, every traced delivery.
+	// series, every histogram, every traced delivery, every profile.
 	Extras map[string][]byte
 }
 
@@ -59,6 +60,11 @@ func (t *trial) outcome(r *runrecord.Record, merged *measure.Merged) (*Outcome, 
 		return nil, fmt.Errorf("histograms: %w", err)
 	}
 	o.Extras[histogramsFile] = histograms
+	profiles, err := t.profileFiles()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(o.Extras, profiles)
 	return o, trim(r)
 }
 

@@ -24,6 +24,7 @@ type roleDoc struct {
 	Broker   *brokerDoc      `json:"broker,omitempty"`
 	Access   *access         `json:"access,omitempty"`
 	Tag      uint32          `json:"tag"`
+	Profile  *profileDoc     `json:"profile,omitempty"`
 }
 
 // brokerDoc is what only the broker role needs.
@@ -57,6 +58,7 @@ const (
 	wordMeasure  = "measure"
 	wordEnd      = "end"
 	wordCounters = "counters"
+	wordFreeze   = "freeze" // ends the account of the process and its profiles; without it stop does
 	wordStop     = "stop"
 )
 
@@ -154,4 +156,5 @@ type processResult struct {
 	CPUs       *string            `json:"cpus"`
 	Usage      host.Usage         `json:"usage"` // since the mark
 	Clock      measure.ClockCheck `json:"clock"`
+	Warn       []string           `json:"warn,omitempty"` // of its profiles
 }

@@ -21,6 +21,7 @@ type process struct {
 	gomaxprocs int
 	cpus       *string // nil where the system does not tell
 	frozen     *host.Usage
+	profiler   *profiler // nil: nothing is profiled
 }
 
 // newProcess starts the clock: it belongs at the start of a process.
@@ -31,10 +32,11 @@ func newProcess(name string) *process {
 func (p *process) mark() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.profiler.mark()
 	p.before = host.ReadUsage()
 }
 
-// freeze ends the account; what closing costs is not the run's.
+// freeze ends the account and the profiles; what closing costs is not the run's, nor is the writing of a profile.
 func (p *process) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,6 +48,7 @@ func (p *process) freeze() {
 			text := workload.FormatCPUs(cpus)
 			p.cpus = &text
 		}
+		p.profiler.end()
 	}
 }
 
@@ -55,7 +58,7 @@ func (p *process) result() processResult {
 	defer p.mu.Unlock()
 	return processResult{
 		Name: p.name, Pid: os.Getpid(), GOMAXPROCS: p.gomaxprocs, CPUs: p.cpus,
-		Usage: p.frozen.Sub(p.before), Clock: p.clock.Check(),
+		Usage: p.frozen.Sub(p.before), Clock: p.clock.Check(), Warn: p.profiler.warnings(),
 	}
 }
 

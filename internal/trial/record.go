@@ -41,6 +41,7 @@ func (t *trial) record() (*runrecord.Record, *measure.Merged) {
 	t.costs(r)
 	r.Config = t.configRecord()
 	t.probeRecord(r)
+	r.Perturbed = append(r.Perturbed, t.Pprof.perturb()...)
 	for _, side := range []*sideResult{t.results.broker, t.results.subs, t.results.pubs} {
 		if side != nil {
 			t.warnings = append(t.warnings, side.Warn...)

@@ -90,6 +90,7 @@ func (r *role) play(ctx context.Context, stdin io.Reader) error {
 		return err
 	}
 	r.proc = newProcess(r.name)
+	r.proc.profiler = newProfiler(r.name, r.doc.Profile)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
@@ -176,6 +177,13 @@ func (r *role) serve(ctx context.Context, p part, words <-chan string) error {
 			}
 			if name == wordStop {
 				return finish(time.Duration(at) * time.Millisecond)
+			}
+			if name == wordFreeze {
+				wg.Go(func() {
+					r.proc.freeze()
+					r.print(line{Done: &doneLine{Word: name}})
+				})
+				continue
 			}
 			wg.Go(func() {
 				if d := p.answer(work, name, at); d.Word != "" {

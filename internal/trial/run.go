@@ -95,6 +95,10 @@ func Run(ctx context.Context, p *Plan) (*Outcome, error) {
 	_, _ = rand.Read(tag[:]) // never fails
 	t.tag = binary.BigEndian.Uint32(tag[:])
 	t.warnings = append(t.warnings, p.Warnings...)
+	if err := t.startProfiles(); err != nil {
+		return nil, err
+	}
+	defer func() { t.dropProfiles() }()
 	t.report("start", 0)
 	defer func() { t.restore() }()
 	err := t.setUp(ctx)
@@ -201,6 +205,7 @@ func (t *trial) phases(ctx context.Context) {
 	t.endAt = t.proc.clock.Now()
 	t.udp = udpSince(t.udpAt)
 	t.noise.Freeze()
+	t.endProfiles()
 	t.proc.freeze()
 }
 

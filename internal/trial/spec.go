@@ -69,6 +69,8 @@ type Spec struct {
 	Args     []string  // what the user typed, for the record
 	Stderr   io.Writer // warnings of roles pass through to it
 	Progress func(Progress)
+	// Pprof are the profiles that every process of the trial takes. They lie in the extras, and the run is perturbed.
+	Pprof Profiles
 }
 
 // Progress is what a run looks like at a moment, for somebody who watches.
@@ -103,6 +105,7 @@ type Plan struct {
 	BrokerTransport settings.Transport // the same, but for what --send-window sets
 	Lossless        runrecord.Lossless
 	Warnings        []string
+	profiling       *profileDoc // of a trial under way; nil: nothing is profiled
 }
 
 // Resolve decides every setting of the spec. What is wrong is a *UsageError.

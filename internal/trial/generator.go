@@ -30,6 +30,8 @@ type generator struct {
 	payloads [][][]byte // of each part of the mix; reused: Publish encodes before it returns
 	pending  fifo       // publishes whose outcome is not known yet
 
+	pauser *pauser // of the phase under way
+
 	stop atomic.Bool // ends the phase after the batch in hand
 }
 
@@ -95,6 +97,8 @@ func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 	}
 	sizes := g.plan.NewMixDraw(g.index, g.seed)
 	canary := g.newBrake()
+	g.pauser = newPauser()
+	defer g.pauser.close()
 	for n := int64(0); !g.stop.Load() && !lim.reached(n, g.clock.Now()); {
 		intended := int64(math.MinInt64)
 		if schedule != nil {
@@ -170,7 +174,7 @@ func (g *generator) sleepUntil(ctx context.Context, at int64) bool {
 		case left <= 0 || g.stop.Load():
 			return ctx.Err() == nil
 		case left <= coarse:
-			pause(left)
+			g.pauser.pause(left)
 		default:
 			sleep(ctx, min(left-coarse/2, 50*time.Millisecond))
 			if ctx.Err() != nil {

@@ -4,4 +4,10 @@ package trial
 
 import "time"
 
-func pause(d time.Duration) { time.Sleep(d) }
+// A pauser sleeps for short times as exactly as the system lets it.
+type pauser struct{}
+
+func newPauser() *pauser { return &pauser{} }
+
+func (*pauser) pause(d time.Duration) { time.Sleep(d) }
+func (*pauser) close()                {}

@@ -128,7 +128,7 @@ func TestHoldEndsWithItsContext(t *testing.T) {
 		for _, wait := range []time.Duration{0, 30 * time.Second} { // before the mark, and in a stall
 			ctx, cancel := context.WithCancel(t.Context())
 			r := &reader{begun: time.Now(), frame: 1, full: make(chan struct{}), most: 1}
-			h := holdOf(t, ctx, "0:1s:1h", "")
+			h := holdOf(t, ctx, "0:1s:10m", "")
 			done := make(chan error)
 			go func() { done <- h.run(ctx, r.now, r.next) }()
 			synctest.Wait()

@@ -254,7 +254,7 @@ func TestAuthDeadline(t *testing.T) {
 	})
 	run(t, "not for what follows", broker.Config{}, func(t *testing.T, n *Net) {
 		s := n.Control(n.Dial())
-		time.Sleep(time.Minute) // of the bubble's clock
+		pass(time.Minute)
 		s.PublishAcked(1, Demo, "x")
 		s.Want(wire.PublishAck{RequestID: 1, OK: true})
 	})

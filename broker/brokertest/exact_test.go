@@ -80,7 +80,7 @@ func exactness(t *testing.T, n *Net, policy, lane broker.Policy, seed uint64) {
 					c.Close(transport.CodeDone, "")
 					return
 				case rng.IntN(10) == 0: // stalls
-					time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+					pass(time.Duration(rng.IntN(100)) * time.Millisecond)
 				}
 			}
 		})
@@ -102,7 +102,7 @@ func exactness(t *testing.T, n *Net, policy, lane broker.Policy, seed uint64) {
 				}
 				s.Publish(Demo, batch...)
 				if rng.IntN(4) == 0 {
-					time.Sleep(time.Duration(rng.IntN(5000)) * time.Microsecond)
+					pass(time.Duration(rng.IntN(5000)) * time.Microsecond)
 				}
 			}
 		})

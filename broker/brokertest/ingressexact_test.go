@@ -63,7 +63,7 @@ func ingressExactness(t *testing.T, n *Net, seed uint64) {
 						ev.Uni.CancelRead(0)
 						return
 					case 1, 2, 3, 4, 5, 6:
-						time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+						pass(time.Duration(rng.IntN(300)) * time.Millisecond)
 					}
 				}
 			})
@@ -173,7 +173,7 @@ func randomPublisher(t *testing.T, c *transport.Conn, p *Stream, targets []wire.
 			break // the other stream of the connection has broken it off
 		}
 		if rng.IntN(10) == 0 {
-			time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
+			pass(time.Duration(rng.IntN(50)) * time.Millisecond)
 		}
 	}
 	close(owed)

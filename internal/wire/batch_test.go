@@ -162,7 +162,7 @@ func TestPayloadsAreApart(t *testing.T) {
 	if &b.Payloads[0] != &scratch[0] || len(b.Payloads) != 2 {
 		t.Errorf("%d payloads, not in the scratch slice that had room", len(b.Payloads))
 	}
-	_ = append(b.Payloads[0], "XXXXXXXX"...)
+	_ = append(b.Payloads[0], "overruns"...)
 	if got := string(b.Payloads[1]); got != "two" {
 		t.Errorf("second payload = %q after an append to the first, want %q", got, "two")
 	}

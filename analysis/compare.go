@@ -263,6 +263,11 @@ func drawComparisons(dir string, r *compare.Report, say load.Say) error {
 	for _, c := range r.Comparisons {
 		data.Comparisons = append(data.Comparisons, forestOf(c))
 	}
+	return draw(dir, data, say)
+}
+
+// draw writes the charts of data into dir and says which were drawn.
+func draw(dir string, data chart.SessionData, say load.Say) error {
 	files, skipped, err := chart.Session(dir, data)
 	if err != nil {
 		return err

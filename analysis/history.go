@@ -157,17 +157,7 @@ func drawHistory(dir string, r *history.Report, say load.Say) error {
 	for i := range r.Series {
 		data.Trends = append(data.Trends, trendOf(&r.Series[i]))
 	}
-	files, skipped, err := chart.Session(dir, data)
-	if err != nil {
-		return err
-	}
-	for _, s := range skipped {
-		say("not drawn: %s: %s", s.Name, s.Reason)
-	}
-	for _, f := range files {
-		say("drew %s", filepath.Join(dir, f.Name))
-	}
-	return nil
+	return draw(dir, data, say)
 }
 
 // trendOf puts a series into the form of its picture.

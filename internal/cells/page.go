@@ -3,7 +3,6 @@ package cells
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,9 +19,9 @@ func (p *page) blank() {
 }
 
 func (p *page) line(format string, args ...any) {
-	text := clean(fmt.Sprintf(format, args...))
+	text := Clean(fmt.Sprintf(format, args...))
 	if p.format == Markdown {
-		text = escape(text) + "  " // two spaces break the line
+		text = Escape(text) + "  " // two spaces break the line
 	}
 	p.WriteString(text + "\n")
 }
@@ -31,7 +30,7 @@ func (p *page) line(format string, args ...any) {
 func (p *page) title(text string) {
 	p.blank()
 	if p.format == Markdown {
-		p.WriteString("### " + escape(clean(text)) + "\n\n")
+		p.WriteString("### " + Escape(Clean(text)) + "\n\n")
 		return
 	}
 	p.wrapped("", strings.Fields(text), " ")
@@ -46,7 +45,7 @@ func (p *page) wrapped(label string, words []string, separator string) {
 	text := label
 	indent := strings.Repeat(" ", utf8.RuneCountInString(label))
 	for i, word := range words {
-		word = clean(word)
+		word = Clean(word)
 		add := word
 		if i > 0 {
 			add = separator + word
@@ -58,16 +57,6 @@ func (p *page) wrapped(label string, words []string, separator string) {
 		text += add
 	}
 	p.WriteString(strings.TrimRight(text, " ") + "\n")
-}
-
-// clean makes spaces of what would break a line or drive a terminal: keys and reasons come out of files.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // grid is a table's cells of text.
@@ -109,7 +98,7 @@ func (g grid) width() int {
 func (p *page) table(g grid) {
 	for _, row := range g.rows {
 		for i := range row {
-			row[i] = clean(row[i])
+			row[i] = Clean(row[i])
 		}
 	}
 	if p.format == Markdown {
@@ -136,7 +125,7 @@ func (p *page) markdown(g grid) {
 	row := func(texts []string) {
 		p.WriteString("|")
 		for _, text := range texts {
-			p.WriteString(" " + escape(text) + " |")
+			p.WriteString(" " + Escape(text) + " |")
 		}
 		p.WriteString("\n")
 	}
@@ -153,9 +142,4 @@ func (p *page) markdown(g grid) {
 		row(r)
 	}
 	p.WriteString("\n")
-}
-
-// escape keeps text from being read as markdown.
-func escape(text string) string {
-	return strings.NewReplacer("&", "&amp;", "|", `\|`, "*", `\*`, "<", "&lt;", "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`").Replace(text)
 }

@@ -3,7 +3,6 @@ package compare
 import (
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -130,7 +129,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	for _, c := range r.Comparisons {
 		for i := range c.Rows {
 			for j, f := range fields {
-				line[j] = csvText(f.of(c, &c.Rows[i]))
+				line[j] = cells.CSVText(f.of(c, &c.Rows[i]))
 			}
 			if err := out.Write(line); err != nil {
 				return err
@@ -139,16 +138,6 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	}
 	out.Flush()
 	return out.Error()
-}
-
-func csvText(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return fmt.Sprint(v)
 }
 
 // WriteJSON writes the report as one document.

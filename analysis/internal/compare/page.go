@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"felix/internal/cells"
 )
 
 // page is text or Markdown under way.
@@ -23,7 +25,7 @@ func (p *page) blank() {
 func (p *page) title(text string) {
 	p.blank()
 	if p.markdown {
-		p.WriteString("### " + escape(clean(text)) + "\n\n")
+		p.WriteString("### " + cells.Escape(cells.Clean(text)) + "\n\n")
 		return
 	}
 	p.para(text)
@@ -35,7 +37,7 @@ func (p *page) para(text string) { p.hang("", text) }
 // item writes a labelled line.
 func (p *page) item(label, text string) {
 	if p.markdown {
-		p.WriteString("- " + label + ": " + escape(clean(text)) + "\n")
+		p.WriteString("- " + label + ": " + cells.Escape(cells.Clean(text)) + "\n")
 		return
 	}
 	p.hang(fmt.Sprintf("%-8s ", label), text)
@@ -43,9 +45,9 @@ func (p *page) item(label, text string) {
 
 // hang writes text behind a label, and what does not fit below it.
 func (p *page) hang(label, text string) {
-	text = clean(text)
+	text = cells.Clean(text)
 	if p.markdown {
-		p.WriteString(escape(text) + "\n\n")
+		p.WriteString(cells.Escape(text) + "\n\n")
 		return
 	}
 	line, start := label, true
@@ -97,13 +99,13 @@ func (t *table) width() int {
 func (p *page) table(t table) {
 	for _, row := range t.rows {
 		for i := range row {
-			row[i] = clean(row[i])
+			row[i] = cells.Clean(row[i])
 		}
 	}
 	if p.markdown {
 		line := func(texts []string) {
 			for _, text := range texts {
-				p.WriteString("| " + escape(text) + " ")
+				p.WriteString("| " + cells.Escape(text) + " ")
 			}
 			p.WriteString("|\n")
 		}
@@ -136,19 +138,4 @@ func (p *page) table(t table) {
 		}
 		p.hang(b.String(), row[last])
 	}
-}
-
-// clean makes spaces of what would break a line or drive a terminal: names come out of files.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-// escape keeps text from being read as Markdown.
-func escape(text string) string {
-	return strings.NewReplacer("&", "&amp;", "|", `\|`, "*", `\*`, "<", "&lt;", "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`").Replace(text)
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"felix/internal/cells"
 )
 
 // Schema is the version of the JSON document.
@@ -19,7 +21,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
-			row[i] = clean(row[i])
+			row[i] = cells.Clean(row[i])
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
@@ -42,7 +44,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(&b, "### CPU time\n\n%s\n\n", r.about())
 	for i, row := range r.rows() {
 		for k := range row {
-			row[k] = strings.ReplaceAll(clean(row[k]), "|", `\|`)
+			row[k] = strings.ReplaceAll(cells.Clean(row[k]), "|", `\|`)
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		if i == 0 {
@@ -109,14 +111,4 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		RunBytes *int64     `json:"run_bytes"`
 		Cells    []cellLine `json:"cells"`
 	}{Schema, r.Runs, bytes, r.cells()})
-}
-
-// clean makes spaces of what would break a line or drive a terminal: processes are named by files.
-func clean(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, text)
 }

@@ -119,7 +119,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range r.rows() {
 		for i := range row {
-			row[i] = clean(row[i])
+			row[i] = cells.Clean(row[i])
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
@@ -131,10 +131,10 @@ func (r *Report) WriteText(w io.Writer) error {
 // WriteMarkdown writes the same as a table.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### History\n\n%s\n\n%s\n\n", escape(r.about()), escape(caveat))
+	fmt.Fprintf(&b, "### History\n\n%s\n\n%s\n\n", cells.Escape(r.about()), cells.Escape(caveat))
 	for i, row := range r.rows() {
 		for k := range row {
-			row[k] = escape(clean(row[k]))
+			row[k] = cells.Escape(cells.Clean(row[k]))
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		if i == 0 {
@@ -143,20 +143,6 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// clean makes spaces of what would break a line or drive a terminal: names come out of files.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-func escape(text string) string {
-	return strings.NewReplacer("&", "&amp;", "|", `\|`, "*", `\*`, "<", "&lt;", "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`").Replace(text)
 }
 
 // field is one column of the CSV, and one member of a point in JSON. What is not known is an empty field, or null.
@@ -266,7 +252,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	for k := range r.Series {
 		for i := range r.Series[k].Points {
 			for j, f := range fields {
-				line[j] = csvText(f.of(&r.Series[k], i))
+				line[j] = cells.CSVText(f.of(&r.Series[k], i))
 			}
 			if err := out.Write(line); err != nil {
 				return err
@@ -275,16 +261,6 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	}
 	out.Flush()
 	return out.Error()
-}
-
-func csvText(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return fmt.Sprint(v)
 }
 
 // WriteJSON writes the history as one document.

@@ -89,6 +89,7 @@ func flagRows(t *testing.T) []flagRow {
 		{"topology", "split", nil, true, func(g *given) { g.Case.Topology = workload.TopologySplit }},
 		{"procs", "2", nil, true, func(g *given) { g.Case.Procs = 2 }},
 		{"cpus", "broker=0,sub=0-1", nil, true, func(g *given) { g.Case.CPUs = "broker=0,sub=0-1" }},
+		{"timer-slack", "1ms", nil, true, func(g *given) { g.Case.TimerSlack = workload.TimerSlack(time.Millisecond) }},
 		{"profile", "high_memory", nil, true, func(g *given) { g.Case.Profile = "high_memory" }},
 		{"burst", "400", nil, true, func(g *given) { g.Case.Burst = 400 }},
 		{"payload-mix", "100:95%,1MiB:5%", nil, true, func(g *given) {
@@ -207,7 +208,7 @@ func written(f *pflag.FlagSet) []string {
 // factor that no flag sets.
 func TestEveryFactorIsAFlag(t *testing.T) {
 	table := strings.Fields(`transport payload batch fanout load rate arrival acks inflight publishers streams pub-conns
-		pub-streams-per-conn sharding sub-conns encoding policy topology procs cpus profile burst payload-mix tenants stall slow overload
+		pub-streams-per-conn sharding sub-conns encoding policy topology procs cpus timer-slack profile burst payload-mix tenants stall slow overload
 		broker-set client-set transport-set`)
 	var factors, flags []string
 	c := reflect.TypeFor[workload.Case]()

@@ -98,6 +98,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, err)
 	}
+	if !o.dryRun {
+		plan.Warnings = append(plan.Warnings, takeTimerSlack(plan.Case)...)
+	}
 	var held *contest
 	if o.against != workload.ProbeNone {
 		if held, err = newContest(o, plan.Case, stdout, stderr); err != nil {
@@ -129,6 +132,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return newSequence(o, plan, stdout, stderr).run(ctx)
 	}
 	return once(ctx, o, plan, stdout, stderr)
+}
+
+// takeTimerSlack gives this process, and those that it will start, the timer slack of the case. It may start the program
+// anew. Where the slack cannot be had that is a warning, if the case asks for it.
+func takeTimerSlack(c workload.Case) (warnings []string) {
+	err := host.WithTimerSlack(c.EffectiveTimerSlack())
+	if err != nil && c.TimerSlack != 0 {
+		return []string{fmt.Sprintf("--timer-slack %v has no effect: %v", c.TimerSlack, err)}
+	}
+	return nil
 }
 
 // once runs the plan and shows its record.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +19,9 @@ file, FELIX_* variables and flags; the later wins.
 
 `
 
+// maxTimerSlack is more than any timer of a broker may be late.
+const maxTimerSlack = 100 * time.Millisecond
+
 // usageError is a command line that cannot be run.
 type usageError struct{ what, hint string }
 
@@ -26,8 +30,9 @@ func (e *usageError) Error() string { return e.what }
 // command is a command line.
 type command struct {
 	service.Request
-	help    string // if not empty, to be printed instead of running
-	version bool
+	help       string // if not empty, to be printed instead of running
+	version    bool
+	timerSlack time.Duration // 0: as it is
 }
 
 // parse reads the flags.
@@ -43,6 +48,7 @@ func parse(args []string) (c command, err error) {
 	fs.StringArrayVar(&r.Sets, "set", nil, "set `KEY=VALUE`; repeatable")
 	fs.StringVar(&r.QUICBind, "quic-bind", "", "listen on `HOST:PORT` (UDP); port 0 takes any")
 	fs.StringVar(&r.MetricsBind, "metrics-bind", "", "admin HTTP on `HOST:PORT`, loopback only; port 0 takes any")
+	fs.DurationVar(&c.timerSlack, "timer-slack", 0, "how late the kernel may wake a thread (Linux), as `2ms` where throughput counts; 0: as whoever starts brokerd has it, as a rule 50us")
 	fs.BoolVar(&c.version, "version", false, "print the identity of this build as JSON, and nothing else")
 	err = fs.Parse(args)
 	switch {
@@ -58,6 +64,9 @@ func parse(args []string) (c command, err error) {
 		if fs.Changed(f) && fs.Lookup(f).Value.String() == "" {
 			return c, &usageError{"--" + f + " without a value", "give it one, or leave it out"}
 		}
+	}
+	if c.timerSlack < 0 || c.timerSlack > maxTimerSlack {
+		return c, &usageError{fmt.Sprintf("--timer-slack %v", c.timerSlack), fmt.Sprintf("want 0 to %v; 2ms suits a throughput", maxTimerSlack)}
 	}
 	for _, scope := range slices.Concat(r.Streams, r.Caches) {
 		if scope == "" {

@@ -18,6 +18,7 @@ import (
 
 	"felix/broker/service"
 	"felix/internal/build"
+	"felix/internal/host"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
@@ -38,6 +39,11 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		}
 		return 0
 	}
+	if c.timerSlack > 0 {
+		if err := host.WithTimerSlack(c.timerSlack); err != nil {
+			return fail(stderr, 2, &usageError{fmt.Sprintf("--timer-slack %v: %v", c.timerSlack, err), "leave --timer-slack out"})
+		}
+	}
 	c.Environ = environ
 	o, dev, err := c.Options()
 	if err != nil {
@@ -51,6 +57,9 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	started := false
 	report, err := service.Run(ctx, o, func(s *service.Service, r service.Ready) {
 		started = true
+		if c.timerSlack > 0 {
+			say(stderr, "timer slack %v", c.timerSlack)
+		}
 		announce(stderr, s, r, dev)
 	}, hard)
 	switch {

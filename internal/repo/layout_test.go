@@ -82,7 +82,7 @@ var packageRules = []packageRule{
 	{path: "internal/gate", floor: assembly, imports: []string{
 		"internal/verdict", "internal/runrecord", "internal/workload", "internal/settings", "presets"}},
 
-	{path: "broker/brokerd", floor: mains, quic: true, imports: []string{"broker/service", "internal/build"}},
+	{path: "broker/brokerd", floor: mains, quic: true, imports: []string{"broker/service", "internal/build", "internal/host"}},
 	{path: "latencydemo", floor: mains, quic: true, imports: []string{
 		"internal/trial", "internal/settings", "internal/workload", "internal/runrecord", "internal/stat",
 		"internal/host", "internal/build", "presets"}},

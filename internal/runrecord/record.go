@@ -354,18 +354,20 @@ type Process struct {
 	Pid        int    `json:"pid"`
 	GOMAXPROCS int    `json:"gomaxprocs"`
 	// CPUs are the processors that it might run on, as 0-1; null where the system does not tell.
-	CPUs                *string `json:"cpus"`
-	UserNs              *int64  `json:"user_ns"`
-	SystemNs            *int64  `json:"system_ns"`
-	VoluntarySwitches   *int64  `json:"voluntary_switches"`
-	InvoluntarySwitches *int64  `json:"involuntary_switches"`
-	MaxRSSBytes         *int64  `json:"max_rss_bytes"` // over the life of the process
-	GCCycles            *int64  `json:"gc_cycles"`
-	GCPauseNs           *int64  `json:"gc_pause_ns"`
-	Allocs              *int64  `json:"allocs"`
-	AllocBytes          *int64  `json:"alloc_bytes"`
-	SchedLatencyP99Ns   *int64  `json:"sched_latency_p99_ns"`
-	MutexWaitNs         *int64  `json:"mutex_wait_ns"`
+	CPUs *string `json:"cpus"`
+	// TimerSlackNs is how late the kernel may wake its threads; null where the system has none, and in older records.
+	TimerSlackNs        *int64 `json:"timer_slack_ns"`
+	UserNs              *int64 `json:"user_ns"`
+	SystemNs            *int64 `json:"system_ns"`
+	VoluntarySwitches   *int64 `json:"voluntary_switches"`
+	InvoluntarySwitches *int64 `json:"involuntary_switches"`
+	MaxRSSBytes         *int64 `json:"max_rss_bytes"` // over the life of the process
+	GCCycles            *int64 `json:"gc_cycles"`
+	GCPauseNs           *int64 `json:"gc_pause_ns"`
+	Allocs              *int64 `json:"allocs"`
+	AllocBytes          *int64 `json:"alloc_bytes"`
+	SchedLatencyP99Ns   *int64 `json:"sched_latency_p99_ns"`
+	MutexWaitNs         *int64 `json:"mutex_wait_ns"`
 }
 
 // UDP is the kernel's own count between the mark and the end, machine-wide.

@@ -87,7 +87,7 @@ func processRecord(p processResult) runrecord.Process {
 	u := p.Usage
 	allocs, allocBytes := int64(u.Allocs), int64(u.AllocBytes)
 	return runrecord.Process{
-		Name: p.Name, Pid: p.Pid, GOMAXPROCS: p.GOMAXPROCS, CPUs: p.CPUs, UserNs: u.UserNs, SystemNs: u.SystemNs,
+		Name: p.Name, Pid: p.Pid, GOMAXPROCS: p.GOMAXPROCS, CPUs: p.CPUs, TimerSlackNs: p.TimerSlack, UserNs: u.UserNs, SystemNs: u.SystemNs,
 		VoluntarySwitches: u.VoluntarySwitches, InvoluntarySwitches: u.InvoluntarySwitches, MaxRSSBytes: u.MaxRSSBytes,
 		GCCycles: &u.GCCycles, GCPauseNs: &u.GCPauseNs, Allocs: &allocs, AllocBytes: &allocBytes,
 		SchedLatencyP99Ns: u.SchedLatencyP99Ns, MutexWaitNs: &u.MutexWaitNs,

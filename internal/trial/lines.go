@@ -154,6 +154,7 @@ type processResult struct {
 	Pid        int                `json:"pid"`
 	GOMAXPROCS int                `json:"gomaxprocs"`
 	CPUs       *string            `json:"cpus"`
+	TimerSlack *int64             `json:"timer_slack_ns"`
 	Usage      host.Usage         `json:"usage"` // since the mark
 	Clock      measure.ClockCheck `json:"clock"`
 	Warn       []string           `json:"warn,omitempty"` // of its profiles

@@ -20,6 +20,7 @@ type process struct {
 	// Where it ran, as of the freeze.
 	gomaxprocs int
 	cpus       *string // nil where the system does not tell
+	timerSlack *int64  // nanoseconds; nil where the system has none
 	frozen     *host.Usage
 	profiler   *profiler // nil: nothing is profiled
 }
@@ -48,6 +49,10 @@ func (p *process) freeze() {
 			text := workload.FormatCPUs(cpus)
 			p.cpus = &text
 		}
+		if slack, err := host.TimerSlack(); err == nil {
+			ns := slack.Nanoseconds()
+			p.timerSlack = &ns
+		}
 		p.profiler.end()
 	}
 }
@@ -57,7 +62,7 @@ func (p *process) result() processResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return processResult{
-		Name: p.name, Pid: os.Getpid(), GOMAXPROCS: p.gomaxprocs, CPUs: p.cpus,
+		Name: p.name, Pid: os.Getpid(), GOMAXPROCS: p.gomaxprocs, CPUs: p.cpus, TimerSlack: p.timerSlack,
 		Usage: p.frozen.Sub(p.before), Clock: p.clock.Check(), Warn: p.profiler.warnings(),
 	}
 }

@@ -35,9 +35,9 @@ var allProfiles = Profiles{ProfileCPU, ProfileHeap, ProfileBlock, ProfileMutex, 
 
 // Rates of the sampled profiles.
 const (
-	heapRate      = 512 << 10 // one sample per so many bytes allocated; the runtime's own default
-	blockRateNs   = 10_000    // one sample per so many nanoseconds blocked
-	mutexFraction = 10        // one of so many contended unlocks
+	heapRate      = 16 << 10 // one sample per so many bytes allocated; a 32nd of the runtime's own, to see what is rare
+	blockRateNs   = 10_000   // one sample per so many nanoseconds blocked
+	mutexFraction = 10       // one of so many contended unlocks
 )
 
 // Accumulates reports whether the runtime counts the profile from the start of the process, so that a second trial in the

@@ -42,6 +42,7 @@ type Case struct {
 	Topology          Topology          `json:"topology"`              // zero = processes
 	Procs             Procs             `json:"procs,omitempty"`       // GOMAXPROCS of every process; 0 = auto
 	CPUs              CPUs              `json:"cpus,omitempty"`        // processors of each role; "" = any
+	TimerSlack        TimerSlack        `json:"timer_slack,omitempty"` // of every process; 0 = auto
 	Profile           string            `json:"profile"`               // "" = balanced
 	Burst             int               `json:"burst,omitempty"`       // messages at once, over all publishers; 0 = no burst
 	PayloadMix        PayloadMix        `json:"payload_mix,omitempty"` // sizes of messages; Payload is their mean then
@@ -226,6 +227,7 @@ func (c Case) Key() string {
 		{"topology", c.Topology.String(), TopologyProcesses.String()},
 		{"procs", c.Procs.String(), Procs(0).String()},
 		{"cpus", c.CPUs.String(), ""},
+		{"timer_slack", c.TimerSlack.String(), TimerSlack(0).String()},
 		{"profile", c.Profile, DefaultProfile},
 	} {
 		if f.v != f.def {

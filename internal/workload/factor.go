@@ -43,6 +43,7 @@ var caseFactors = []factor{
 	{"topology", setTopology, func(c *Case) string { return c.Topology.String() }},
 	choice("procs", func(c *Case) *Procs { return &c.Procs }),
 	choice("cpus", func(c *Case) *CPUs { return &c.CPUs }),
+	choice("timer_slack", func(c *Case) *TimerSlack { return &c.TimerSlack }),
 	{"profile", setProfile, func(c *Case) string { return c.Profile }},
 	unset("0", count("burst", func(c *Case) *int { return &c.Burst })),
 	lists("payload_mix", func(c *Case) *PayloadMix { return &c.PayloadMix }),

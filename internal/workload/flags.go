@@ -78,6 +78,7 @@ func (c Case) Flags() []string {
 		{"topology", c.Topology.String(), TopologyProcesses.String()},
 		{"procs", c.Procs.String(), Procs(0).String()},
 		{"cpus", c.CPUs.String(), ""},
+		{"timer-slack", c.TimerSlack.String(), TimerSlack(0).String()},
 		{"profile", c.Profile, DefaultProfile},
 	} {
 		if x.v != x.def {

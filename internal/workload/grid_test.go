@@ -336,7 +336,7 @@ func TestEveryFieldOfCaseIsAFactor(t *testing.T) {
 	levels := map[string]string{
 		"probe": "relay", "transport": "tls", "payload": "512", "batch": "8", "fanout": "3", "load": "flood", "rate": "100", "arrival": "poisson", "acks": "per_batch",
 		"inflight": "4", "publishers": "2", "streams": "2", "pub_conns": "2", "pub_streams_per_conn": "2", "sharding": "rr",
-		"sub_conns": "1", "encoding": "json", "policy": "production", "topology": "split", "procs": "2", "cpus": "broker=0", "profile": "high_memory",
+		"sub_conns": "1", "encoding": "json", "policy": "production", "topology": "split", "procs": "2", "cpus": "broker=0", "timer_slack": "1ms", "profile": "high_memory",
 		"burst": "400", "payload_mix": "'100:95%,1KiB:5%'", "tenants": "'a:30,b:5'", "stall": "'0:1s:5s'", "slow": "'*:20MB'", "overload": "true",
 		"broker_set": "broker.log_capacity", "client_set": "client.publish_queue_depth", "transport_set": "transport.keep_alive_ms",
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Procs is GOMAXPROCS of every process of a trial; 0 is auto: the processors that were given to the
@@ -168,6 +169,9 @@ func (c *Case) resolvePlacement() error {
 	}
 	if c.Topology == TopologyExternal && c.Procs != 0 {
 		return errors.New("--procs with --topology external: a running broker has its own: start it with GOMAXPROCS=N")
+	}
+	if c.TimerSlack < 0 || time.Duration(c.TimerSlack) > maxTimerSlack {
+		return fmt.Errorf("--timer-slack %v: want auto, or more than 0 and at most %v", c.TimerSlack, maxTimerSlack)
 	}
 	if c.CPUs == "" {
 		return nil

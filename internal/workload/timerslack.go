@@ -1,0 +1,59 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// TimerSlack is how late the kernel may wake a sleeping thread of any process of a trial; 0 is auto, see
+// Case.EffectiveTimerSlack.
+type TimerSlack time.Duration
+
+const (
+	// KernelTimerSlack is what Linux gives a process that asks for nothing.
+	KernelTimerSlack = 50 * time.Microsecond
+	// throughputTimerSlack lets Go's monitor thread sleep for 2 ms where it asks for 20 us: it looks for goroutines
+	// that run or wait in the kernel for too long, 14,000 times a second in each busy process. See docs/performance.md.
+	throughputTimerSlack = 2 * time.Millisecond
+	maxTimerSlack        = 100 * time.Millisecond
+)
+
+// EffectiveTimerSlack decides auto. A run of throughput gets 2 ms. Others keep the kernel's 50 us: between single
+// messages a processor that sleeps has to be woken, and the monitor happens to keep it awake.
+func (c Case) EffectiveTimerSlack() time.Duration {
+	switch {
+	case c.TimerSlack != 0:
+		return time.Duration(c.TimerSlack)
+	case c.Throughput():
+		return throughputTimerSlack
+	}
+	return KernelTimerSlack
+}
+
+func (t TimerSlack) String() string {
+	if t == 0 {
+		return "auto"
+	}
+	return strings.Replace(time.Duration(t).String(), "µ", "u", 1)
+}
+
+// Set parses auto or a duration.
+func (t *TimerSlack) Set(s string) error {
+	if s == "auto" {
+		*t = 0
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 || d > maxTimerSlack {
+		return fmt.Errorf("%q: want auto, or more than 0 and at most %v", s, maxTimerSlack)
+	}
+	*t = TimerSlack(d)
+	return nil
+}
+
+// Type is shown in a flag's usage.
+func (t TimerSlack) Type() string { return "auto|DURATION" }
+
+func (t TimerSlack) MarshalText() ([]byte, error)     { return []byte(t.String()), nil }
+func (t *TimerSlack) UnmarshalText(text []byte) error { return t.Set(string(text)) }

@@ -133,7 +133,7 @@ func (t Table) foot(p *page) {
 	p.wrapped("", []string{
 		"[ ]: 95 % interval of the median by order statistics.", "slowest: the worst trial.", "spread: 90th / 10th percentile.",
 		"n: valid trials, one figure each; inv: invalid or failed; noisy: of n.",
-		"slow modes: trials below 1/1.5 of the 90th percentile, with the exact 95 % interval of their share.",
+		"slow modes: trials more than 1.5 x slower than the fastest tenth, with the exact 95 % interval of their share.",
 		"MB/s: 10^6 bytes of payload; msg/s: delivered; CPU s/GB: all processes, per 10^9 bytes delivered; p99, msg/s and CPU are medians.",
 		"publishable: n >= 5, all valid, none noisy, spread < 1.5.",
 	}, " ")

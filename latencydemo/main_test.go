@@ -120,7 +120,13 @@ func startBroker(t *testing.T) *externalBroker {
 		}
 		return &s
 	}
-	svc, err := service.New(service.Options{Broker: load("streams="+scope.String(), "subscriber_queue_policy=block"), JWKS: creds.JWKS})
+	// As its /stats shows its configuration: one of production, which drops at 6.
+	document := map[string]settings.Document{"broker": {
+		"subscriber_queue_policy":      {Value: "block"},
+		"subscriber_lane_queue_policy": {Value: "drop_new"},
+		"pub_ingress_wait":             {Value: false},
+	}}
+	svc, err := service.New(service.Options{Broker: load("streams="+scope.String(), "subscriber_queue_policy=block"), JWKS: creds.JWKS, Config: document})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,9 @@ func (t *trial) startBroker(ctx context.Context) (middle, *access, error) {
 			if t.Lossless == runrecord.LosslessAlmost && shed.ingressWait != nil && !*shed.ingressWait {
 				t.warn("%s", NotLossless)
 			}
+			if t.Case.Policy == workload.PolicyLossless && !t.promisesLossless() {
+				t.warn("the broker drops where a queue is full, and no policy of ours changes that: what it has dropped and counted is no fault. For a lossless one: brokerd --set subscriber_queue_policy=block --set subscriber_lane_queue_policy=block --set pub_ingress_wait=true")
+			}
 		}
 		return b, a, nil
 	}

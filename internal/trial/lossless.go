@@ -48,6 +48,12 @@ func (p *Plan) lossless() runrecord.Lossless {
 	return losslessOf(sheddingOf(&p.Broker), p.Client.ClientSubQueuePolicy)
 }
 
+// promisesLossless reports whether any message that is lost is a fault. The policy says so, but of a broker that somebody
+// else runs: if that one is known to drop, it shall only have counted what it dropped.
+func (p *Plan) promisesLossless() bool {
+	return p.Case.Policy == workload.PolicyLossless && (p.External == nil || p.Lossless != runrecord.LosslessNo)
+}
+
 // losslessOf: yes is block on 5, 6 and 7 and publishes that wait at 3 and 4; almost is without the latter, or with
 // something that nobody knows; everything else is no.
 func losslessOf(b shedding, client string) runrecord.Lossless {

@@ -128,7 +128,7 @@ func (t *trial) account(r *runrecord.Record) *measure.Merged {
 		return nil
 	}
 	ledger := measure.Account(senders, plain, t.reported(receivers))
-	t.reasons = append(t.reasons, ledger.Faults(t.Case.Policy == workload.PolicyLossless)...)
+	t.reasons = append(t.reasons, ledger.Faults(t.promisesLossless())...)
 
 	r.Counts = counts(merged, ledger)
 	r.Flow = t.flow(merged)

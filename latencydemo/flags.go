@@ -84,7 +84,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.Var(&c.Policy, "policy", "lossless blocks when a queue is full; production drops and counts")
 	f.Var(&c.Topology, "topology", "processes: broker in a child; split: publishers and subscribers too; external: --broker")
 	f.Var(&c.Procs, "procs", "GOMAXPROCS of every process of the trial; auto: the processors of --cpus, else its share of the machine's")
-	f.Var(&c.TimerSlack, "timer-slack", "how late the kernel may wake a thread of any process of the trial (Linux); auto: 2ms for a throughput, else the kernel's own 50us")
+	f.Var(&c.TimerSlack, "timer-slack", "how late the kernel may wake a thread of any process of the trial (Linux); auto: 2ms, but the kernel's own 50us for a closed loop of single messages")
 	f.Var(&c.CPUs, "cpus", "processors that roles may run on, as broker=0,pub=1,sub=0-1 (Linux)")
 	f.StringVar(&c.Profile, "profile", workload.DefaultProfile, "named set of settings")
 	f.Var(&o.brokerSet, "broker-set", "setting of the broker, key=value; repeatable")

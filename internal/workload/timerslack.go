@@ -13,22 +13,22 @@ type TimerSlack time.Duration
 const (
 	// KernelTimerSlack is what Linux gives a process that asks for nothing.
 	KernelTimerSlack = 50 * time.Microsecond
-	// throughputTimerSlack lets Go's monitor thread sleep for 2 ms where it asks for 20 us: it looks for goroutines
-	// that run or wait in the kernel for too long, 14,000 times a second in each busy process. See docs/performance.md.
-	throughputTimerSlack = 2 * time.Millisecond
-	maxTimerSlack        = 100 * time.Millisecond
+	// longTimerSlack lets Go's monitor thread sleep for 2 ms where it asks for 20 us: it looks for goroutines that run
+	// or wait in the kernel for too long, 14,000 times a second in each busy process. See docs/performance.md.
+	longTimerSlack = 2 * time.Millisecond
+	maxTimerSlack  = 100 * time.Millisecond
 )
 
-// EffectiveTimerSlack decides auto. A run of throughput gets 2 ms. Others keep the kernel's 50 us: between single
-// messages a processor that sleeps has to be woken, and the monitor happens to keep it awake.
+// EffectiveTimerSlack decides auto: 2 ms. Only a closed loop of single messages keeps the kernel's 50 us: in the middle
+// of every one of them a processor falls asleep and has to be woken, and the monitor happens to keep it awake.
 func (c Case) EffectiveTimerSlack() time.Duration {
 	switch {
 	case c.TimerSlack != 0:
 		return time.Duration(c.TimerSlack)
-	case c.Throughput():
-		return throughputTimerSlack
+	case c.Load == LoadClosed && !c.Throughput():
+		return KernelTimerSlack
 	}
-	return KernelTimerSlack
+	return longTimerSlack
 }
 
 func (t TimerSlack) String() string {

@@ -170,7 +170,7 @@ func TestHoldBack(t *testing.T) {
 		synctest.Wait()
 		for i := range uint64(10) { // at 0, 100, 200 us; 300, 400, 500 us; ...
 			offer(sub, testBatch(&b.pool, 1+i, 1, 100), nothingBlocks(t))
-			time.Sleep(100 * time.Microsecond)
+			time.Sleep(100 * time.Microsecond) // of the bubble's clock, as all pauses here: the flush delay is what is looked at
 		}
 		if s := account(sub); s.LaneQueueLen != 4 || s.QueuedWriter != 11 {
 			t.Errorf("held back: %+v", s)

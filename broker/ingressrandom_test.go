@@ -68,7 +68,7 @@ func randomIngress(t *testing.T, seed uint64) {
 				why := r.publish(b.lanes[rng.IntN(len(b.lanes))], r.batch(size, 1+rng.IntN(3)), policy, done, timeout)
 				given[why].Add(1)
 				if rng.IntN(50) == 0 {
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // of the bubble's clock: lets the queues run empty now and then
 				}
 			}
 		})
@@ -90,7 +90,7 @@ func randomIngress(t *testing.T, seed uint64) {
 	})
 	wg.Wait()
 	for b.pendingNow() > 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // of the bubble's clock: mover goes on meanwhile
 	}
 	close(over)
 	mover.Wait()

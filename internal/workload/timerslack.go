@@ -14,7 +14,7 @@ const (
 	// KernelTimerSlack is what Linux gives a process that asks for nothing.
 	KernelTimerSlack = 50 * time.Microsecond
 	// longTimerSlack lets Go's monitor thread sleep for 2 ms where it asks for 20 us: it looks for goroutines that run
-	// or wait in the kernel for too long, 14,000 times a second in each busy process. See docs/performance.md.
+	// or wait in the kernel for too long, every 80 us or so in each busy process. See docs/performance.md.
 	longTimerSlack = 2 * time.Millisecond
 	maxTimerSlack  = 100 * time.Millisecond
 )

@@ -34,7 +34,9 @@ func newIngress(cfg *Config) *ingress {
 		n, permits = 1, cfg.PubWorkers
 	}
 	for range n {
-		in.queues = append(in.queues, &workQueue{permits: permits, depth: cfg.PubQueueDepth})
+		q := &workQueue{permits: permits, depth: cfg.PubQueueDepth}
+		q.execute = func() { in.executor(q) }
+		in.queues = append(in.queues, q)
 	}
 	return in
 }
@@ -177,7 +179,7 @@ func (in *ingress) call(q *workQueue) {
 func (in *ingress) startExecutor(q *workQueue) {
 	q.called++
 	in.executors++
-	go in.executor(q)
+	go q.execute()
 }
 
 // executor executes what is ready, and ends when nothing is.

@@ -67,6 +67,7 @@ type workQueue struct {
 	permits int    // publishes executed at once
 	running int    // permits in use
 	called  int    // of them, executors that have not looked for work yet
+	execute func() // what an executor does: made once, as "go f(x)" would make one for each start
 	direct  int    // batches with slotDirect
 
 	depth    int // of each tenant

@@ -128,11 +128,10 @@ func (p *Publisher) Publish(ctx context.Context, scope wire.Scope, payloads [][]
 		return nil, fmt.Errorf("publish %s: %w", scope, err)
 	}
 	size, payloadBytes := e.size()
-	a := &Ack{
-		weight:   min(int64(size), p.cfg.PublishInflightBytes),
-		messages: uint64(len(payloads)),
-		acked:    ack != wire.AckNone,
-	}
+	a := w.slab.next()
+	a.weight = min(int64(size), p.cfg.PublishInflightBytes)
+	a.messages = uint64(len(payloads))
+	a.acked = ack != wire.AckNone
 	if p.cfg.Trace != nil && len(payloads) > 0 {
 		a.trace, a.traced = p.cfg.Trace.Sample(payloads[0])
 	}

@@ -39,6 +39,8 @@ type worker struct {
 	dead   chan struct{} // closed by fail
 	nextID atomic.Uint64
 
+	slab ackSlab
+
 	join  []byte // the writer's: frames copied together
 	group []*Ack // the writer's: the batches of one write
 

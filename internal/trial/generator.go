@@ -149,19 +149,24 @@ func (g *generator) settle(ctx context.Context) bool {
 	o := *g.pending.front() // a copy: pop clears the place
 	err := o.ack.Wait(ctx)
 	g.pending.pop()
-	var refused *client.PublishError
-	switch {
-	case err == nil:
-		if o.acked {
-			g.sender.Acked(o.batch, g.clock.At(o.ack.At()))
-		}
-	case errors.As(err, &refused):
-		g.sender.Refused(o.batch, refused.Message)
-	default:
-		g.sender.Failed(o.batch, cause(err))
-		return ctx.Err() == nil
+	if err != nil {
+		return g.settleError(ctx, o, err)
+	}
+	if o.acked {
+		g.sender.Acked(o.batch, g.clock.At(o.ack.At()))
 	}
 	return true
+}
+
+// settleError is apart so that only here its variable goes to the heap.
+func (g *generator) settleError(ctx context.Context, o outstanding, err error) bool {
+	var refused *client.PublishError
+	if errors.As(err, &refused) {
+		g.sender.Refused(o.batch, refused.Message)
+		return true
+	}
+	g.sender.Failed(o.batch, cause(err))
+	return ctx.Err() == nil
 }
 
 // sleepUntil waits for the clock, and reports false if ctx ended it.

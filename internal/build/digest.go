@@ -28,7 +28,7 @@ var benchPackages = []string{
 }
 
 // benchDigestOf returns the SHA-256 over paths and contents of the Go files of the measuring
-// packages, tests aside, in order of path.
+// packages, tests aside, and of the profiles that they are compiled by, in order of path.
 func benchDigestOf(root string) (string, error) { return benchDigestFS(os.DirFS(root)) }
 
 func benchDigestFS(root fs.FS) (string, error) {
@@ -47,7 +47,8 @@ func benchDigestFS(root fs.FS) (string, error) {
 				}
 				return nil
 			}
-			if path.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") && !notBuilt(d.Name()) {
+			source := path.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") && !notBuilt(d.Name())
+			if source || d.Name() == "default.pgo" { // what the compiler is told to optimize for
 				files = append(files, name)
 			}
 			return nil

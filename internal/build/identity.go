@@ -52,6 +52,7 @@ type Identity struct {
 	QuicGo    *string `json:"quic_go"`
 	Race      bool    `json:"race"`
 	Optimized bool    `json:"optimized"` // false: -gcflags held -N or -l
+	PGO       bool    `json:"pgo"`       // compiled by a CPU profile (default.pgo)
 	Coverage  bool    `json:"coverage"`
 
 	Warnings []string `json:"warnings,omitempty"`
@@ -108,6 +109,8 @@ func (i *Identity) fromBuildInfo(info *debug.BuildInfo) {
 		switch s.Key {
 		case "-gcflags":
 			i.Optimized = optimized(s.Value)
+		case "-pgo":
+			i.PGO = s.Value != "" && s.Value != "off"
 		case "-cover":
 			i.Coverage = s.Value == "true"
 		case "-race":

@@ -310,6 +310,13 @@ func TestBuildInfo(t *testing.T) {
 			t.Errorf("-gcflags=%q: optimized = %v, want %v", tt.gcflags, i.Optimized, tt.want)
 		}
 	}
+	for value, want := range map[string]bool{"": false, "off": false, "default.pgo": true} {
+		var i Identity
+		i.fromBuildInfo(&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "-pgo", Value: value}}})
+		if i.PGO != want {
+			t.Errorf("-pgo=%q: %v, want %v", value, i.PGO, want)
+		}
+	}
 	i := Identity{Optimized: true}
 	i.fromBuildInfo(&debug.BuildInfo{
 		Settings: []debug.BuildSetting{{Key: "-cover", Value: "true"}, {Key: "-race", Value: "true"}, {Key: "-asan", Value: "true"}},
@@ -353,6 +360,7 @@ func TestBenchDigest(t *testing.T) {
 		{"the system under test", "internal/transport/x.go", "X", true},
 		{"a test", "internal/measure/a_test.go", "TEST", true},
 		{"test data", "internal/measure/testdata/fuzz/x.go", "x", true},
+		{"a profile that the compiler uses", "latencydemo/default.pgo", "p", false},
 		{"a profile", "latencydemo/cpu.pprof", "p", true},
 	} {
 		root := base()

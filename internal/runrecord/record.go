@@ -100,6 +100,7 @@ type Build struct {
 	QuicGo       *string `json:"quic_go"`
 	Race         bool    `json:"race"`
 	Optimized    bool    `json:"optimized"`
+	PGO          bool    `json:"pgo"` // compiled by a CPU profile; false in records older than it
 	Coverage     bool    `json:"coverage"`
 }
 

@@ -18,7 +18,7 @@ func (t *trial) buildAndHost(r *runrecord.Record) {
 	id := build.Identify("")
 	r.Build = runrecord.Build{
 		Commit: id.Commit, Dirty: id.Dirty, TreeDigest: id.TreeDigest, BenchDigest: id.BenchDigest, BinarySHA256: id.BinarySHA256,
-		Source: string(id.Source), Go: id.Go, QuicGo: id.QuicGo, Race: id.Race, Optimized: id.Optimized, Coverage: id.Coverage,
+		Source: string(id.Source), Go: id.Go, QuicGo: id.QuicGo, Race: id.Race, Optimized: id.Optimized, PGO: id.PGO, Coverage: id.Coverage,
 	}
 	t.warnings = append(t.warnings, id.Warnings...)
 	if id.Race {

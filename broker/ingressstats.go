@@ -168,6 +168,7 @@ func (in *ingress) snapshot(st *Stats, streams []*stream) (checkpoints []Checkpo
 	three := Checkpoint{
 		Number: 3, Name: "ingress admission", BoundBytes: in.all.max,
 		HighWaterBytes: in.all.high, BlockedNs: s.Blocked3.SumNs,
+		ConnBoundBytes: in.cfg.PubConnInflightBytes, ConnHighWaterBytes: c.connHigh,
 	}
 	four := Checkpoint{Number: 4, Name: "publish queue", BlockedNs: s.Blocked4.SumNs}
 	for _, q := range in.queues {

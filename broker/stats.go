@@ -115,6 +115,10 @@ type Checkpoint struct {
 	Policy         string `json:"policy"`
 	HighWater      int64  `json:"high_water"` // items, of the fullest queue there was
 	HighWaterBytes int64  `json:"high_water_bytes"`
-	BlockedNs      int64  `json:"blocked_ns"`
-	Dropped        uint64 `json:"dropped"` // messages; from 5 on, of one subscription each
+	// At 3 each connection has a bound of its own; the high-water mark is the fullest one's. 0: no such bound.
+	ConnBoundBytes     int64 `json:"conn_bound_bytes,omitempty"`
+	ConnHighWaterBytes int64 `json:"conn_high_water_bytes,omitempty"`
+
+	BlockedNs int64  `json:"blocked_ns"`
+	Dropped   uint64 `json:"dropped"` // messages; from 5 on, of one subscription each
 }

@@ -153,8 +153,12 @@ func versionText(id build.Identity) string {
 	if id.Dirty != nil && *id.Dirty {
 		dirty = " DIRTY"
 	}
+	compiler := id.Go
+	if id.PGO {
+		compiler += ", pgo"
+	}
 	return fmt.Sprintf("latencydemo  commit %s%s  tree %s  bench %s  binary %s  (%s; %s, quic-go %s)",
-		show(id.Commit), dirty, show(id.TreeDigest), show(id.BenchDigest), show(id.BinarySHA256), id.Source, id.Go, show(id.QuicGo))
+		show(id.Commit), dirty, show(id.TreeDigest), show(id.BenchDigest), show(id.BinarySHA256), id.Source, compiler, show(id.QuicGo))
 }
 
 // printPlan is what --dry-run shows: everything that would be run, and where each setting comes from.

@@ -73,6 +73,9 @@ func checkpointText(p *runrecord.Checkpoint) string {
 	if p.BoundBytes != nil {
 		high = append(high, fmt.Sprintf("%s of %s", sizeOr(p.HighWaterBytes), settings.FormatSize(*p.BoundBytes)))
 	}
+	if p.ConnBoundBytes != nil {
+		high = append(high, fmt.Sprintf("%s of %s a connection", sizeOr(p.ConnHighWaterBytes), settings.FormatSize(*p.ConnBoundBytes)))
+	}
 	full := "most " + strings.Join(high, ", ")
 	switch {
 	case len(high) == 0 && p.HighWater != nil: // the record of an older bench, without numbers

@@ -131,7 +131,7 @@ func buildHere(ctx context.Context, say func(string), products ...product) error
 const askTimeout = 30 * time.Second
 
 // identityLine is what latencydemo --version prints.
-var identityLine = regexp.MustCompile(`^latencydemo  commit (\S+)( DIRTY)?  tree (\S+)  bench (\S+)  binary (\S+)  \((\S+); (\S+), quic-go (\S+)\)$`)
+var identityLine = regexp.MustCompile(`^latencydemo  commit (\S+)( DIRTY)?  tree (\S+)  bench (\S+)  binary (\S+)  \((\S+); (\S+?)(, pgo)?, quic-go (\S+)\)$`)
 
 // askIdentity asks the binary who it is. What it does not tell is null; trials tell more, in their records.
 func askIdentity(ctx context.Context, binary, sha256 string, say func(string)) runrecord.Build {
@@ -152,12 +152,12 @@ func askIdentity(ctx context.Context, binary, sha256 string, say func(string)) r
 		}
 		return &s
 	}
-	b.Commit, b.TreeDigest, b.BenchDigest, b.QuicGo = known(m[1]), known(m[3]), known(m[4]), known(m[8])
+	b.Commit, b.TreeDigest, b.BenchDigest, b.QuicGo = known(m[1]), known(m[3]), known(m[4]), known(m[9])
 	if b.Commit != nil {
 		dirty := m[2] != ""
 		b.Dirty = &dirty
 	}
-	b.Source, b.Go = m[6], m[7]
+	b.Source, b.Go, b.PGO = m[6], m[7], m[8] != ""
 	return b
 }
 

@@ -50,7 +50,7 @@ func fakeTrial(args []string) int {
 		return 2
 	case *version:
 		d := strings.Repeat("ab", 20)
-		fmt.Printf("latencydemo  commit %s DIRTY  tree %s  bench %s  binary %s  (ldflags; go1.26, quic-go v0)\n", d, d, d, d)
+		fmt.Printf("latencydemo  commit %s DIRTY  tree %s  bench %s  binary %s  (ldflags; go1.26, pgo, quic-go v0)\n", d, d, d, d)
 		return 0
 	case *dryRun:
 		fmt.Printf("case       %s\nlossless   yes\n", c.Key())

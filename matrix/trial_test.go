@@ -179,6 +179,9 @@ func TestRepeatNoisy(t *testing.T) {
 	if err != nil || len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "repeats of noisy trials") {
 		t.Errorf("notes %q, %v", s.Notes, err)
 	}
+	if s.Build.Go != "go1.26" || !s.Build.PGO || s.Build.Commit == nil || s.Build.QuicGo == nil || *s.Build.QuicGo != "v0" {
+		t.Errorf("the session's build is %+v, which is not what the binary said of itself", s.Build)
+	}
 }
 
 // A trial that slows as the session goes on, by whatever: in listed order the last cells would look slower than the first;

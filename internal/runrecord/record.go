@@ -297,7 +297,11 @@ type Checkpoint struct {
 	BoundItems     *int64 `json:"bound_items,omitempty"`
 	BoundBytes     *int64 `json:"bound_bytes,omitempty"`
 	HighWaterBytes *int64 `json:"high_water_bytes,omitempty"`
-	Rejected       *int64 `json:"rejected,omitempty"` // messages answered `overloaded`
+	// At 3 each connection has a bound of its own, which may be the one that was met.
+	ConnBoundBytes     *int64 `json:"conn_bound_bytes,omitempty"`
+	ConnHighWaterBytes *int64 `json:"conn_high_water_bytes,omitempty"` // of the fullest one
+
+	Rejected *int64 `json:"rejected,omitempty"` // messages answered `overloaded`
 }
 
 // Tenant is one of several tenants that share the broker, over the measure phase. Expected to lost and dropped are

@@ -57,11 +57,17 @@ func (t *trial) brokerCheckpoint(now *broker.Stats, c broker.Checkpoint) runreco
 	if c.BoundBytes > 0 {
 		r.BoundBytes, r.HighWaterBytes = &c.BoundBytes, &c.HighWaterBytes
 	}
+	if c.ConnBoundBytes > 0 {
+		r.ConnBoundBytes, r.ConnHighWaterBytes = &c.ConnBoundBytes, &c.ConnHighWaterBytes
+	}
 	if c.Number == 3 || c.Number == 4 {
 		rejected := rejectedAt(now, c.Number) - rejectedAt(t.base, c.Number)
 		r.Rejected = &rejected
 	}
 	r.Bound = boundText(c.Number, r.BoundItems, r.BoundBytes)
+	if r.ConnBoundBytes != nil {
+		r.Bound += ", " + settings.FormatSize(*r.ConnBoundBytes) + " a connection"
+	}
 	return r
 }
 

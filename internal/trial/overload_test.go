@@ -221,7 +221,15 @@ func TestCheckpointsShowTheirBounds(t *testing.T) {
 			t.Errorf("checkpoint %d held %d of %d bytes", c.Number, *c.HighWaterBytes, *c.BoundBytes)
 		}
 	}
-	if !slices.IsSorted(numbers) || !slices.Contains(numbers, 1) || !slices.Contains(numbers, 2) || !slices.Contains(numbers, 5) || !slices.Contains(numbers, 7) {
+	for _, c := range r.Checkpoints {
+		if each := c.ConnBoundBytes != nil; each != (c.Number == 3) {
+			t.Errorf("checkpoint %d has a bound for each connection: %v", c.Number, each)
+		} else if each && (*c.ConnBoundBytes != 16<<20 || *c.ConnHighWaterBytes < 8*256 || *c.ConnHighWaterBytes > *c.HighWaterBytes ||
+			c.Bound != "64MiB, 16MiB a connection") {
+			t.Errorf("checkpoint 3 of one publisher: %q, most %d in all, %d in a connection", c.Bound, *c.HighWaterBytes, *c.ConnHighWaterBytes)
+		}
+	}
+	if !slices.IsSorted(numbers) || !slices.Contains(numbers, 1) || !slices.Contains(numbers, 2) || !slices.Contains(numbers, 3) || !slices.Contains(numbers, 5) || !slices.Contains(numbers, 7) {
 		t.Errorf("checkpoints %v", numbers)
 	}
 	if high := *r.Checkpoints[0].HighWaterBytes; high < 8*256 {

@@ -114,6 +114,9 @@ func (w *worker) writeLoop() {
 		if !w.group[0].marker {
 			items += uint64(len(w.group))
 			bytes += uint64(len(frames))
+		} else if items > 0 { // before Flush returns, or statistics taken then would lack it
+			w.writes.record(items, bytes)
+			items, bytes = 0, 0
 		}
 		w.write(frames)
 	}

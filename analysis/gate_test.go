@@ -89,6 +89,7 @@ func TestGateExitCodes(t *testing.T) {
 		{"a renamed cell", 0, headOnly(func(r *runrecord.Record) { r.Case.Key += " new=1" }), nil, 2, "different cells"},
 		{"two hosts", 0, headOnly(func(r *runrecord.Record) { r.Host.Fingerprint = "i" }), nil, 2, "different hosts"},
 		{"a -race build", 0, headOnly(func(r *runrecord.Record) { r.Build.Race = true }), nil, 2, "-race"},
+		{"a build by a profile", 0, headOnly(func(r *runrecord.Record) { r.Build.PGO = true }), nil, 0, "guided the compiler"},
 		{"a record of another session", 0, headOnly(func(r *runrecord.Record) { r.SessionID = ptr("other") }), nil, 2, "another session"},
 		{"a gate that cannot fail", 0, nil, []string{"--gate", "short.yml"}, 2, "this gate cannot fail"},
 		{"no such gate", 0, nil, []string{"--gate", "none.yml"}, 2, "none.yml"},

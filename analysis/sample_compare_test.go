@@ -133,7 +133,7 @@ func writeCompared(t testing.TB, root string) {
 	cases, names = comparedCases()
 	comparedSession{day: 3, cases: cases, names: names, trials: 8, build: buildOf("c", false), speed: func(int, int) float64 { return 2 },
 		edit: func(r *runrecord.Record, _, _ int) {
-			r.Host.Fingerprint, r.Build.BenchDigest = "77aa01c2d3e4", ptr("0therb3nc4")
+			r.Host.Fingerprint, r.Build.BenchDigest, r.Build.PGO = "77aa01c2d3e4", ptr("0therb3nc4"), true
 		}}.write(t, root)
 
 	cases, names = comparedCases()

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -83,13 +84,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseFlags(args, os.Environ())
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, helpText())
-		return exitValid
+		return tell(stdout, stderr, helpText())
 	case err != nil:
 		return fail(stderr, err)
 	case o.version:
-		fmt.Fprintln(stdout, versionText(build.Identify("")))
-		return exitValid
+		return tell(stdout, stderr, versionText(build.Identify(""))+"\n")
 	}
 	if o.isRunner() {
 		args = without(o.flags, args, outputFlags...) // its parent's affair, and no part of the trial
@@ -108,11 +107,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if o.dryRun {
-		printPlan(stdout, plan)
+		var b strings.Builder
+		printPlan(&b, plan)
 		if held != nil {
-			fmt.Fprintf(stdout, "against    %s\n", held.probe.Key())
+			fmt.Fprintf(&b, "against    %s\n", held.probe.Key())
 		}
-		return exitValid
+		return tell(stdout, stderr, b.String())
 	}
 	if err := o.checkOutputs(); err != nil {
 		return fail(stderr, err)
@@ -132,6 +132,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return newSequence(o, plan, stdout, stderr).run(ctx)
 	}
 	return once(ctx, o, plan, stdout, stderr)
+}
+
+// tell prints what was asked for instead of a run. A full disk must not pass for an answer.
+func tell(stdout, stderr io.Writer, text string) int {
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return failWith(stderr, exitInvalid, fmt.Errorf("print: %w", err))
+	}
+	return exitValid
 }
 
 // takeTimerSlack gives this process, and those that it will start, the timer slack of the case. It may start the program

@@ -136,7 +136,6 @@ func (s *summary) rates() {
 	if !s.r.Case.Throughput() {
 		return
 	}
-	s.wire()
 	var parts []string
 	add := func(name string, v *float64) {
 		if v != nil {
@@ -149,6 +148,7 @@ func (s *summary) rates() {
 		parts = append(parts, fmt.Sprintf("drain %.1f %% of the time", 100**x.DrainShare))
 	}
 	s.line("", "%s", strings.Join(parts, "   "))
+	s.wire()
 	absorbs := ""
 	if x.AbsorptionBytes != nil {
 		absorbs = fmt.Sprintf(", the path can hold %s", workload.MB(*x.AbsorptionBytes))

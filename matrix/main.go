@@ -46,8 +46,35 @@ exit codes: 0 valid; 1 ran, but invalid, failed or interrupted; 2 usage, grid or
 of ab and aa: 0 pass; 1 a regression; 2 cannot judge; 3 inconclusive
 `
 
-// Main is the command without the process.
+// Main is the command without the process. An answer that could not be printed is none: a full disk must not pass for a
+// plan, a table or a verdict.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out := &output{w: stdout}
+	code := command(args, stdin, out, stderr)
+	if out.err != nil && code == exitValid {
+		code = fail(stderr, fmt.Errorf("print: %w", out.err))
+		if args[0] == "ab" || args[0] == "aa" {
+			code = exitCannotJudge
+		}
+	}
+	return code
+}
+
+// output remembers the first error of what it writes to.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		return fail(stderr, usagef("matrix --help shows the commands", "no command given: want run or sessions"))
 	}

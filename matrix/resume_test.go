@@ -154,7 +154,7 @@ func TestCtrlCRecordsTheTrialInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, cmd, said, exitInvalid)
-	wantMatch(t, said.String(), `interrupted: the trial in flight drains and is recorded`)
+	wantMatch(t, said.String(), `interrupted: a trial in flight drains and is recorded, nothing else begins`)
 	wantMatch(t, said.String(), `resume with: matrix run --resume --session-dir \S+/s\n`)
 	records, _ := b.records(dir)
 	if len(records) != 2 || !records[0].Valid || !records[1].Interrupted || records[1].Case.Payload != 96 {

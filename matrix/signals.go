@@ -30,7 +30,7 @@ func watchSignals(say func(string)) (stops, func()) {
 			switch n {
 			case 0:
 				cancelSoft()
-				say("interrupted: the trial in flight drains and is recorded; once more quits at once")
+				say("interrupted: a trial in flight drains and is recorded, nothing else begins; once more quits at once")
 			case 1:
 				cancelSoft()
 				cancelHard()

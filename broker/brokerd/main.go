@@ -31,7 +31,9 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	case err != nil:
 		return fail(stderr, 2, err)
 	case c.help != "":
-		fmt.Fprint(stdout, c.help)
+		if _, err := io.WriteString(stdout, c.help); err != nil {
+			return fail(stderr, 1, err)
+		}
 		return 0
 	case c.version:
 		if err := json.NewEncoder(stdout).Encode(build.Identify("")); err != nil {

@@ -115,7 +115,7 @@ func otherFactors(cells []Cell) []factor {
 			for _, x := range []struct {
 				name string
 				yes  bool
-			}{{"race", c.Build.Race}, {"coverage", c.Build.Coverage}, {"unoptimized", !c.Build.Optimized}} {
+			}{{"race", c.Build.Race}, {"coverage", c.Build.Coverage}, {"unoptimized", !c.Build.Optimized}, {"pgo", c.Build.PGO}} {
 				if x.yes {
 					how = append(how, x.name)
 				}

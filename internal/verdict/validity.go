@@ -291,9 +291,11 @@ func (s *Spec) ineligible(es []examined) []string {
 // of the trials.
 func benchDiffers(es []examined) (reason string, notes []string) {
 	digests := map[string]map[string]bool{Base: {}, Head: {}}
+	pgo := map[string]map[bool]bool{Base: {}, Head: {}}
 	unknownBench, unknownHost, noisy, undersized, all := 0, 0, 0, 0, 0
 	trials(es, func(_ *examined, arm string, r *runrecord.Record) {
 		all++
+		pgo[arm][r.Build.PGO] = true
 		if d := r.Build.BenchDigest; d != nil {
 			digests[arm][*d] = true
 		} else {
@@ -318,6 +320,9 @@ func benchDiffers(es []examined) (reason string, notes []string) {
 	note(unknownBench, "do not know which bench measured them")
 	note(noisy, "were on a machine that did something else")
 	note(undersized, "are undersized by permission: how fast buffers fill, not a rate")
+	if len(pgo[Base]) > 0 && len(pgo[Head]) > 0 && !maps.Equal(pgo[Base], pgo[Head]) {
+		notes = append(notes, "a CPU profile guided the compiler (default.pgo) in one arm only: a difference can be the compiler's")
+	}
 	if len(digests[Base]) > 0 && len(digests[Head]) > 0 && !maps.Equal(digests[Base], digests[Head]) {
 		reason = "the bench itself differs between the arms (bench_digest): let one bench drive both: matrix ab --bench head"
 	}

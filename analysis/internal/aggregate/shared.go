@@ -83,6 +83,7 @@ func buildColumns[Row any](of func(Row) *runrecord.Build) []column[Row] {
 		id("binary_sha256", "of the binary that ran", func(b *runrecord.Build) *string { return b.BinarySHA256 }),
 		id("go", "version of the toolchain", func(b *runrecord.Build) *string { return &b.Go }),
 		id("quic_go", "version of the QUIC library", func(b *runrecord.Build) *string { return b.QuicGo }),
+		boolean("pgo", "a CPU profile guided the compiler; false in records from before that was recorded", func(r Row) *bool { return &of(r).PGO }),
 		text("build_flags", "that make a build unfit for figures: race, coverage, unoptimized; joined by semicolons", func(r Row) string { return joined(unfit(of(r))) }),
 	}
 }

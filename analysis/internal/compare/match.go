@@ -165,6 +165,12 @@ func size(n *int64) string {
 var attributes = []attribute{
 	{"hosts differ", func(c *cells.Cell) string { return cmp.Or(c.Host, "unknown") }, "ratios between hosts are shown and never judged"},
 	{"build flags differ", flagsOf, "figures of such builds are not judged"},
+	{"the compiler's profile differs", func(c *cells.Cell) string {
+		if c.Build.PGO {
+			return "with"
+		}
+		return "without"
+	}, "a difference can be the compiler's"},
 	{"bench digest differs", func(c *cells.Cell) string { return short(orUnknown(c.Build.BenchDigest)) }, "the measuring code itself changed: a difference can be the bench's"},
 	{"instruments differ", func(c *cells.Cell) string { return cmp.Or(strings.Join(c.Perturbed, "+"), "none") }, "perturbed figures are not judged"},
 	{"Go differs", func(c *cells.Cell) string { return cmp.Or(c.Build.Go, "unknown") }, ""},

@@ -91,12 +91,16 @@ func (t *trial) measurePhase(ctx context.Context) {
 	idle := t.idleWatch()
 	sizing := t.sizing()
 	auto := t.Sizes.Total == 0 && t.Sizes.Duration == 0 && t.Case.Throughput()
-	var peak int64
+	var peak, began int64 // began: at the latest, when the first message was published
 	t.measured = t.publishing(ctx, t.pubs.measure, func() bool {
 		pub, subs := t.pubs.progress(), t.subs.progress().Subs
 		peak = max(peak, (pub.Published-doneWith(subs, t.Case.Fanout))*int64(t.Case.MessageBytes()))
 		t.lastSubs = subs
 		t.report("measure", pub.Published)
+		now := t.proc.clock.Now()
+		if began == 0 && pub.Published > 0 {
+			began = now
+		}
 		for i, s := range subs {
 			if s.Err != "" {
 				t.invalid("subscriber %d ended: %s", i, s.Err)
@@ -108,10 +112,10 @@ func (t *trial) measurePhase(ctx context.Context) {
 			t.invalid("stalled: nothing could be published for %v", t.Sizes.IdleTimeout)
 			return true
 		}
-		return auto && sizing.Enough(workload.Reached{
+		return auto && began != 0 && sizing.Enough(workload.Reached{
 			RunBytes: pub.PublishedBytes, PeakBacklog: peak,
 			Deliveries: pub.Published * int64(t.Case.Fanout),
-			Elapsed:    time.Duration(t.proc.clock.Now() - t.markAt),
+			Elapsed:    time.Duration(now - began), // not since the mark: the run is judged from its first message on
 		})
 	})
 	if t.bothHere() {

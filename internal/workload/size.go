@@ -85,7 +85,8 @@ const (
 // Grade judges a finished run; the reason says what was missed, "" for sized and capped. A run that is too small is
 // undersized whatever its backlog: that buffers could hold all of it is what the word means.
 func (s Sizing) Grade(r Reached) (Grade, string) {
-	long, large := r.Elapsed >= MinThroughputTime, r.RunBytes >= s.NeedBytes()
+	// To the hundredth that is printed: "lasted 2.00 s, want at least 2 s" helps nobody.
+	long, large := r.Elapsed.Round(10*time.Millisecond) >= MinThroughputTime, r.RunBytes >= s.NeedBytes()
 	capped := long && s.MaxDeliveries > 0 && r.Deliveries >= s.MaxDeliveries
 	switch {
 	case !large && !capped:

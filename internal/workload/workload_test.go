@@ -198,6 +198,8 @@ func TestSizeRule(t *testing.T) {
 		{"swallowed by queues at any size", normal, workload.Reached{RunBytes: 900 * mib, PeakBacklog: 300 * mib, Elapsed: 9 * time.Second}, workload.GradeBufferAbsorbed, false},
 		{"the larger of the floor and W counts", wide, workload.Reached{RunBytes: 900 * mib, Elapsed: 9 * time.Second}, workload.GradeUndersized, false},
 		{"bytes say nothing about tiny messages", tiny, workload.Reached{RunBytes: 9 * mib, PeakBacklog: 1 * mib, Elapsed: 2 * time.Second}, workload.GradeSized, true},
+		{"2.00 s, as printed", normal, workload.Reached{RunBytes: 900 * mib, Elapsed: 1996 * time.Millisecond}, workload.GradeSized, false},
+		{"1.99 s", normal, workload.Reached{RunBytes: 900 * mib, Elapsed: 1994 * time.Millisecond}, workload.GradeUndersized, false},
 		{"out of deliveries after 2 s", normal, workload.Reached{RunBytes: 20 * mib, Deliveries: 3_000_000, Elapsed: 2 * time.Second}, workload.GradeCapped, true},
 		{"out of deliveries too early goes on", normal, workload.Reached{RunBytes: 20 * mib, Deliveries: 3_000_000, Elapsed: time.Second}, workload.GradeUndersized, false},
 		{"capped does not excuse a backlog", normal, workload.Reached{RunBytes: 20 * mib, PeakBacklog: 6 * mib, Deliveries: 3_000_000, Elapsed: 2 * time.Second}, workload.GradeBufferAbsorbed, true},

@@ -93,7 +93,7 @@ func checkpointText(p *runrecord.Checkpoint) string {
 	if p.Rejected != nil {
 		then = append(then, fmt.Sprintf("rejected %d", *p.Rejected))
 	}
-	return fmt.Sprintf("%d %-26s %-12s %-44s %s", p.Number, p.Name, p.Policy, full, strings.Join(then, "  "))
+	return fmt.Sprintf("%d %-26s %-12s %-52s %s", p.Number, p.Name, p.Policy, full, strings.Join(then, "  "))
 }
 
 // itemsText is the bound in items with its unit, which the record has in its text.

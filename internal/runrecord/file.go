@@ -140,6 +140,10 @@ func Parse(line []byte) (*Record, error) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return nil, err
 	}
+	// Zero may be a factor that a bench of its time did not know; less than nothing is damage.
+	if c := &r.Case; min(c.Payload, c.Batch, c.Fanout, c.Inflight, c.Publishers, c.Streams, c.PubConns, c.PubStreamsPerConn, c.SubConns) < 0 {
+		return nil, fmt.Errorf("a case with a factor below 0: %.80q", c.Key)
+	}
 	return &r, nil
 }
 

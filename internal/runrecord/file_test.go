@@ -68,13 +68,14 @@ func TestReadSkipsWhatItDoesNotKnow(t *testing.T) {
 		`{"schema":"felix.run/2","run_id":"newer"}` + "\n" +
 		"not json\n" +
 		`{"schema":"felix.run/1","run_id":5}` + "\n" +
+		`{"schema":"felix.run/1","run_id":"x","case":{"key":"payload=-5","payload":-5}}` + "\n" +
 		line("last, without a newline")
 	ids, bad := readAll(t, text)
 	if fmt.Sprint(ids) != "[bom last, without a newline]" {
 		t.Errorf("read %v", ids)
 	}
-	if len(bad) != 3 || !strings.Contains(bad[0], ":3:") || !strings.Contains(bad[1], ":4:") || !strings.Contains(bad[2], ":5:") {
-		t.Errorf("complained %v, want lines 3, 4 and 5", bad)
+	if len(bad) != 4 || !strings.Contains(bad[3], `:6:`) || !strings.Contains(bad[3], "payload=-5") || !strings.Contains(bad[0], ":3:") || !strings.Contains(bad[1], ":4:") || !strings.Contains(bad[2], ":5:") {
+		t.Errorf("complained %v, want lines 3 to 6", bad)
 	}
 }
 

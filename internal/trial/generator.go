@@ -40,6 +40,9 @@ type limit struct {
 	total    int64 // of this publisher
 	min      int64
 	deadline int64 // on the clock; math.MaxInt64 = none
+	// lasting sets the deadline when the publisher begins; 0 leaves it. What is asked for is so much of publishing: the
+	// way from the mark to here is no part of it.
+	lasting time.Duration
 }
 
 func (l limit) reached(n, now int64) bool {
@@ -99,6 +102,9 @@ func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 	canary := g.newBrake()
 	g.pauser = newPauser()
 	defer g.pauser.close()
+	if lim.lasting > 0 {
+		lim.deadline = g.clock.Now() + int64(lim.lasting)
+	}
 	for n := int64(0); !g.stop.Load() && !lim.reached(n, g.clock.Now()); {
 		intended := int64(math.MinInt64)
 		if schedule != nil {

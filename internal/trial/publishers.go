@@ -21,7 +21,6 @@ type publishers struct {
 	monitor *transport.Monitor
 	gens    []*generator
 	tracer  *measure.Tracer // nil: nothing is traced
-	markAt  int64
 	atMark  client.PublisherStats
 }
 
@@ -75,7 +74,6 @@ func (s *publishers) warmup(ctx context.Context) (*published, error) {
 }
 
 func (s *publishers) mark(_ context.Context, at int64) error {
-	s.markAt = at
 	for _, g := range s.gens {
 		g.sender.Mark(at)
 	}
@@ -86,12 +84,9 @@ func (s *publishers) mark(_ context.Context, at int64) error {
 
 func (s *publishers) measure(ctx context.Context) (*published, error) {
 	z, c := s.plan.Sizes, s.plan.Case
-	total, least, deadline := z.Total, int64(0), int64(math.MaxInt64)
+	total, least, lasting := z.Total, int64(0), z.Duration
 	if c.Burst > 0 {
 		total = int64(c.Burst)
-	}
-	if z.Duration > 0 {
-		deadline = s.markAt + int64(z.Duration)
 	}
 	switch {
 	case total > 0:
@@ -99,10 +94,10 @@ func (s *publishers) measure(ctx context.Context) (*published, error) {
 		total = math.MaxInt64 / 2 // ends by time, or when the trial has seen enough
 	default:
 		total, least = workload.AutoLatencyMessages, workload.MinLatencyMessages
-		deadline = s.markAt + int64(workload.AutoLatencyMeasureTime)
+		lasting = workload.AutoLatencyMeasureTime
 	}
 	return s.run(ctx, measure.PhaseMeasure, func(i int) limit {
-		return limit{total: int64(c.Share(int(total), i)), min: int64(c.Share(int(least), i)), deadline: deadline}
+		return limit{total: int64(c.Share(int(total), i)), min: int64(c.Share(int(least), i)), deadline: math.MaxInt64, lasting: lasting}
 	})
 }
 

@@ -117,6 +117,17 @@ func TestSizeRuleJudges(t *testing.T) {
 	}
 }
 
+// So much publishing is what was asked for; the time from the mark to the first publish does not count.
+func TestDurationIsOfPublishing(t *testing.T) {
+	s := small(workload.Case{Payload: 256, Batch: 8, Load: workload.LoadClosed, Acks: workload.AcksPerBatch, Publishers: 2})
+	s.Sizes.Total, s.Sizes.Duration = 0, 200*time.Millisecond
+	for range 5 {
+		if r := run(t, t.Context(), s); r.Rates.WindowNs < int64(s.Sizes.Duration) {
+			t.Errorf("asked for %v, got %v", s.Sizes.Duration, time.Duration(r.Rates.WindowNs))
+		}
+	}
+}
+
 // A broker that sheds must say so: what is missing has to equal what its checkpoint counted, and the drain must not
 // wait for what will never come.
 func TestProductionDropsAreNamed(t *testing.T) {

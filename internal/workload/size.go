@@ -85,14 +85,13 @@ const (
 // Grade judges a finished run; the reason says what was missed, "" for sized and capped. A run that is too small is
 // undersized whatever its backlog: that buffers could hold all of it is what the word means.
 func (s Sizing) Grade(r Reached) (Grade, string) {
-	// To the hundredth that is printed: "lasted 2.00 s, want at least 2 s" helps nobody.
-	long, large := r.Elapsed.Round(10*time.Millisecond) >= MinThroughputTime, r.RunBytes >= s.NeedBytes()
+	long, large := r.Elapsed >= MinThroughputTime, r.RunBytes >= s.NeedBytes()
 	capped := long && s.MaxDeliveries > 0 && r.Deliveries >= s.MaxDeliveries
 	switch {
 	case !large && !capped:
 		return GradeUndersized, fmt.Sprintf("undersized: %s published, want at least %s (4 x max(64 MiB, send window %s)): the rate is how fast buffers fill", MB(r.RunBytes), MB(s.NeedBytes()), MB(s.WindowBytes))
 	case !long:
-		return GradeUndersized, fmt.Sprintf("undersized: lasted %.2f s, want at least %.0f s", r.Elapsed.Seconds(), MinThroughputTime.Seconds())
+		return GradeUndersized, fmt.Sprintf("undersized: lasted %v, want at least %.0f s", r.Elapsed.Truncate(time.Millisecond), MinThroughputTime.Seconds())
 	case s.Absorbed(r) != "":
 		return GradeBufferAbsorbed, s.Absorbed(r)
 	case large:

@@ -6,6 +6,7 @@ package client
 
 import (
 	"crypto/tls"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,9 +29,20 @@ func TestPublishDoesNotAllocate(t *testing.T) {
 	for i := range payloads {
 		payloads[i] = make([]byte, 4096)
 	}
-	for _, mode := range []wire.AckMode{wire.AckNone, wire.AckPerBatch} {
+	sizes := slices.Repeat([]int{4096}, 64)
+	fill := func(payloads [][]byte) { payloads[63][4095] = 1 }
+	inPlace := func(mode wire.AckMode) (*Ack, error) { return p.PublishFunc(t.Context(), demo, sizes, fill, mode) }
+	copied := func(mode wire.AckMode) (*Ack, error) { return p.Publish(t.Context(), demo, payloads, mode) }
+	for _, tt := range []struct {
+		name    string
+		publish func(wire.AckMode) (*Ack, error)
+		mode    wire.AckMode
+	}{
+		{"Publish", copied, wire.AckNone}, {"Publish", copied, wire.AckPerBatch},
+		{"PublishFunc", inPlace, wire.AckNone}, {"PublishFunc", inPlace, wire.AckPerBatch},
+	} {
 		step := func() {
-			a, err := p.Publish(t.Context(), demo, payloads, mode)
+			a, err := tt.publish(tt.mode)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +61,7 @@ func TestPublishDoesNotAllocate(t *testing.T) {
 			}
 		})
 		if allocs > 1 {
-			t.Errorf("%s: %.0f allocations for %d batches, want 1", mode, allocs, slabAcks)
+			t.Errorf("%s, %s: %.0f allocations for %d batches, want 1", tt.name, tt.mode, allocs, slabAcks)
 		}
 	}
 }

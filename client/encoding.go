@@ -11,9 +11,12 @@ import (
 type encoding struct {
 	scope    wire.Scope
 	payloads [][]byte
+	room     []int // if not nil, in place of payloads: sizes of those that fill writes
 	mode     wire.AckMode
 	json     bool
 }
+
+func (e *encoding) messages() int { return max(len(e.payloads), len(e.room)) }
 
 // useJSON decides how this worker encodes: what the broker did not advertise must not be sent.
 func (w *worker) useJSON(acked bool) bool {
@@ -27,7 +30,7 @@ func (w *worker) useJSON(acked bool) bool {
 func (e *encoding) batch(id uint64) wire.PublishBatch {
 	return wire.PublishBatch{
 		Acked: e.mode != wire.AckNone, AckMode: e.mode, RequestID: id,
-		Scope: e.scope, Payloads: e.payloads,
+		Scope: e.scope, Payloads: e.payloads, Room: e.room,
 	}
 }
 
@@ -39,6 +42,14 @@ func (e *encoding) check(maxFrameBytes int) error {
 	if !e.json {
 		b := e.batch(0)
 		return b.Check(maxFrameBytes)
+	}
+	for i, n := range e.room {
+		if n < 0 {
+			return fmt.Errorf("payload %d of %d bytes: want at least 0", i, n)
+		}
+		if n > maxFrameBytes { // before the sum of several can overflow
+			return fmt.Errorf("payload %d of %d bytes: %w: at most %d", i, n, wire.ErrTooLong, maxFrameBytes)
+		}
 	}
 	if size, _ := e.size(); size-wire.HeaderLen > maxFrameBytes {
 		return fmt.Errorf("JSON of up to %d bytes: %w: at most %d", size, wire.ErrTooLong, maxFrameBytes)
@@ -52,6 +63,9 @@ func (e *encoding) size() (frame, payload int) {
 	for _, p := range e.payloads {
 		payload += len(p)
 	}
+	for _, n := range e.room {
+		payload += n
+	}
 	if !e.json {
 		b := e.batch(0)
 		return b.FrameLen(), payload
@@ -62,15 +76,46 @@ func (e *encoding) size() (frame, payload int) {
 	for _, p := range e.payloads {
 		frame += base64.StdEncoding.EncodedLen(len(p)) + 3
 	}
+	for _, n := range e.room {
+		frame += base64.StdEncoding.EncodedLen(n) + 3
+	}
 	return frame, payload
 }
 
-func (e *encoding) append(dst []byte, id uint64) []byte {
-	if !e.json {
-		b := e.batch(id)
-		return b.Append(dst)
+// append makes the frame in f. If there is room to be filled, fill gets it; text cannot be written in
+// place, so for JSON it gets memory that the frame is then made from.
+func (e *encoding) append(f *buffer, id uint64, fill func([][]byte)) {
+	if e.json {
+		if e.room != nil {
+			e.payloads = newPayloads(e.room)
+			fill(e.payloads)
+		}
+		f.b = e.appendJSON(f.b, id)
+		return
 	}
-	return e.appendJSON(dst, id)
+	b := e.batch(id)
+	f.b = b.Append(f.b)
+	if e.room != nil {
+		f.payloads = rooms(f.payloads[:0], f.b[len(f.b)-wire.TailRoomLen(e.room):])
+		e.payloads = f.payloads
+		fill(e.payloads)
+	}
+}
+
+// rooms appends the payloads of a tail that has just been made.
+func rooms(dst [][]byte, tail []byte) [][]byte {
+	for p := range wire.TailPayloads(tail) {
+		dst = append(dst, p)
+	}
+	return dst
+}
+
+func newPayloads(sizes []int) [][]byte {
+	payloads := make([][]byte, len(sizes))
+	for i, n := range sizes {
+		payloads[i] = make([]byte, n)
+	}
+	return payloads
 }
 
 // appendJSON is apart so that only here e's parts go to the heap.

@@ -114,40 +114,66 @@ func (c *Client) openPublisher(ctx context.Context) (*Publisher, error) {
 // accepted: ctx's error, net.ErrClosed after Close, a *WorkerError if the worker has ended, or
 // wire.ErrTooLong for a batch that no frame can carry.
 func (p *Publisher) Publish(ctx context.Context, scope wire.Scope, payloads [][]byte, ack wire.AckMode) (*Ack, error) {
+	return p.publish(ctx, encoding{scope: scope, payloads: payloads, mode: ack}, nil)
+}
+
+// PublishFunc is Publish for payloads that are made on the spot: it spares the copy. sizes are their
+// lengths in bytes, and fill writes them, straight into the frame. fill is called at most once, before
+// PublishFunc returns and when the byte budget has room; it must write every byte of every payload,
+// since what it leaves is what an earlier batch had there, and keep none of them. A fill that blocks
+// holds its part of the budget.
+//
+// The Ack and the errors are those of Publish. With an error nothing was accepted, whether fill was
+// called or not.
+func (p *Publisher) PublishFunc(ctx context.Context, scope wire.Scope, sizes []int, fill func(payloads [][]byte), ack wire.AckMode) (*Ack, error) {
+	if sizes == nil {
+		sizes = []int{}
+	}
+	return p.publish(ctx, encoding{scope: scope, room: sizes, mode: ack}, fill)
+}
+
+func (p *Publisher) publish(ctx context.Context, e encoding, fill func([][]byte)) (*Ack, error) {
 	if !p.gate.enter() {
 		return nil, errPublisherClosed
 	}
 	defer p.gate.leave()
 
-	w, err := p.pick(scope)
+	w, err := p.pick(e.scope)
 	if err != nil {
 		return nil, err
 	}
-	e := encoding{scope: scope, payloads: payloads, mode: ack, json: w.useJSON(ack != wire.AckNone)}
+	acked := e.mode != wire.AckNone
+	e.json = w.useJSON(acked)
 	if err := e.check(p.cfg.MaxFrameBytes); err != nil {
-		return nil, fmt.Errorf("publish %s: %w", scope, err)
+		return nil, fmt.Errorf("publish %s: %w", e.scope, err)
 	}
 	size, payloadBytes := e.size()
 	a := w.slab.next()
 	a.weight = min(int64(size), p.cfg.PublishInflightBytes)
-	a.messages = uint64(len(payloads))
-	a.acked = ack != wire.AckNone
-	if p.cfg.Trace != nil && len(payloads) > 0 {
-		a.trace, a.traced = p.cfg.Trace.Sample(payloads[0])
-	}
+	a.messages = uint64(e.messages())
+	a.acked = acked
 	if err := p.admit(ctx, a.weight); err != nil {
 		return nil, err
 	}
+	queued := false
+	defer func() { // also when fill panics
+		if !queued {
+			putBuffer(a.frame)
+			p.admission.release(a.weight)
+		}
+	}()
 	if a.acked {
 		a.id = w.nextID.Add(1)
 	}
 	a.frame = getBuffer(size)
-	a.frame.b = e.append(a.frame.b, a.id)
+	e.append(a.frame, a.id, fill)
+	if p.cfg.Trace != nil && len(e.payloads) > 0 {
+		a.trace, a.traced = p.cfg.Trace.Sample(e.payloads[0])
+	}
 	if err := w.enqueue(ctx, a); err != nil {
-		putBuffer(a.frame)
-		p.admission.release(a.weight)
 		return nil, err
 	}
+	queued = true
 	w.accepted.add(a)
 	w.payload.Add(uint64(payloadBytes))
 	return a, nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +45,32 @@ func publish(t *testing.T, p *Publisher, mode wire.AckMode, texts ...string) *Ac
 		t.Fatal(err)
 	}
 	return a
+}
+
+// publishInPlace is publish by PublishFunc.
+func publishInPlace(t *testing.T, p *Publisher, mode wire.AckMode, texts ...string) *Ack {
+	t.Helper()
+	a, err := p.PublishFunc(within(t, time.Minute), demo, lengths(texts), writing(texts), mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func lengths(texts []string) []int {
+	sizes := make([]int, len(texts))
+	for i, text := range texts {
+		sizes[i] = len(text)
+	}
+	return sizes
+}
+
+func writing(texts []string) func([][]byte) {
+	return func(payloads [][]byte) {
+		for i, p := range payloads {
+			copy(p, texts[i])
+		}
+	}
 }
 
 // A negative ack fails its publish and no other; the payloads may be reused at once.
@@ -163,11 +191,15 @@ func TestCapabilities(t *testing.T) {
 					if want.acked {
 						mode = wire.AckPerMessage
 					}
-					if err := publish(t, p, mode, texts...).Wait(within(t, time.Minute)); err != nil {
-						t.Errorf("%+v: %v", want, err)
-					}
-					if g := <-seen; g != want {
-						t.Errorf("broker got %+v, want %+v", g, want)
+					for name, publish := range map[string]func(*testing.T, *Publisher, wire.AckMode, ...string) *Ack{
+						"Publish": publish, "PublishFunc": publishInPlace,
+					} {
+						if err := publish(t, p, mode, texts...).Wait(within(t, time.Minute)); err != nil {
+							t.Errorf("%s, %+v: %v", name, want, err)
+						}
+						if g := <-seen; g != want {
+							t.Errorf("%s: broker got %+v, want %+v", name, g, want)
+						}
 					}
 				}
 				if err := p.Close(within(t, time.Minute)); err != nil {
@@ -282,6 +314,53 @@ func TestPublishRefusesNonsense(t *testing.T) {
 		}
 		if s := p.Stats(); s.Batches != 0 {
 			t.Errorf("%d batches accepted", s.Batches)
+		}
+	})
+}
+
+// What cannot be published is not made, in either encoding.
+func TestPublishFuncRefusesNonsense(t *testing.T) {
+	for _, encoding := range []Encoding{EncodingBinary, EncodingJSON} {
+		change := func(c *Config, _ *transport.Config) { c.MaxFrameBytes, c.Encoding = 1000, encoding }
+		publishing(t, (*fakeStream).ackAll, change, func(t *testing.T, p *Publisher) {
+			never := func([][]byte) { t.Errorf("%v: a batch was made that cannot be sent", encoding) }
+			for _, sizes := range [][]int{{1000}, {500, 500}, {-1}, {10, -10}, {math.MaxInt, math.MaxInt, 2}} {
+				if _, err := p.PublishFunc(within(t, time.Minute), demo, sizes, never, wire.AckNone); err == nil {
+					t.Errorf("%v: payloads of %v bytes were accepted", encoding, sizes)
+				}
+			}
+			if err := p.Close(within(t, time.Minute)); err != nil {
+				t.Error(err)
+			}
+			if _, err := p.PublishFunc(within(t, time.Minute), demo, []int{1}, never, wire.AckNone); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("after Close: %v, want net.ErrClosed", err)
+			}
+			if s := p.Stats(); s.Batches != 0 {
+				t.Errorf("%v: %d batches accepted", encoding, s.Batches)
+			}
+		})
+	}
+}
+
+// A fill that panics gives back what it held: the budget of one batch serves the next ones.
+func TestPublishFuncPanics(t *testing.T) {
+	change := func(c *Config, _ *transport.Config) { c.PublishInflightBytes = 1 << 10 }
+	publishing(t, (*fakeStream).ackAll, change, func(t *testing.T, p *Publisher) {
+		for range 3 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic was swallowed")
+					}
+				}()
+				_, _ = p.PublishFunc(within(t, time.Minute), demo, []int{1000}, func([][]byte) { panic("no idea what to say") }, wire.AckNone)
+			}()
+		}
+		if err := publishInPlace(t, p, wire.AckPerBatch, string(make([]byte, 1000))).Wait(within(t, time.Minute)); err != nil {
+			t.Error(err)
+		}
+		if s := p.Stats(); s.Batches != 1 {
+			t.Errorf("%d batches accepted, want 1", s.Batches)
 		}
 	})
 }

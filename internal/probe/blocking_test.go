@@ -74,7 +74,7 @@ func TestSimulatedEcho(t *testing.T) {
 		})
 		for range 20 {
 			start := time.Now()
-			a, err := b.pubs.Publisher(0).Publish(ctx, 0, [][]byte{[]byte("ping")})
+			a, err := publish(ctx, b.pubs.Publisher(0), 0, [][]byte{[]byte("ping")})
 			if err != nil {
 				t.Fatal(err)
 			}

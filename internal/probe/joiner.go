@@ -4,8 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-
-	"felix/internal/wire"
 )
 
 // joinBytes is how much gathers at most while a write is under way. Two of it are what a publisher can be ahead by.
@@ -20,6 +18,7 @@ type joiner struct {
 	mu       sync.Mutex
 	changed  sync.Cond // anything below
 	buf      []byte
+	payloads [][]byte // reused, of the frame that is being made
 	messages int
 	frames   int
 	writing  bool
@@ -34,18 +33,18 @@ func newJoiner(o *outlet) *joiner {
 	return j
 }
 
-// publish copies the frame, waiting while there is no room. A frame that is larger than the room goes alone.
-func (j *joiner) publish(ctx context.Context, frame *wire.EventBatch) error {
+// publish makes the frame, waiting while there is no room. A frame that is larger than the room goes alone.
+func (j *joiner) publish(ctx context.Context, f frame) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.stopped {
 		return net.ErrClosed
 	}
-	if err := j.wait(ctx, func() bool { return len(j.buf) == 0 || len(j.buf)+frame.FrameLen() <= joinBytes }); err != nil {
+	if err := j.wait(ctx, func() bool { return len(j.buf) == 0 || len(j.buf)+f.len() <= joinBytes }); err != nil {
 		return err
 	}
-	j.buf = frame.Append(j.buf)
-	j.messages += len(frame.Payloads)
+	j.buf = f.append(j.buf, &j.payloads)
+	j.messages += len(f.sizes)
 	j.frames++
 	if !j.writing {
 		j.changed.Broadcast()

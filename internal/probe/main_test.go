@@ -108,6 +108,19 @@ func open(t testing.TB, s shape) *bench {
 	return b
 }
 
+// publish copies payloads that are there already.
+func publish(ctx context.Context, p *Publisher, stream int, payloads [][]byte) (*Ack, error) {
+	sizes := make([]int, len(payloads))
+	for i, payload := range payloads {
+		sizes[i] = len(payload)
+	}
+	return p.PublishFunc(ctx, stream, sizes, func(rooms [][]byte) {
+		for i, room := range rooms {
+			copy(room, payloads[i])
+		}
+	})
+}
+
 // message is the n-th payload of a publisher, of that many bytes.
 func message(publisher, n, size int) []byte {
 	p := fmt.Appendf(nil, "%d/%d/", publisher, n)

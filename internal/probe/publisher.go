@@ -123,21 +123,43 @@ func (p *Publishers) Stats() PublisherStats {
 // Publisher publishes to its streams. One goroutine at a time may use it.
 type Publisher struct{ outs map[int]*outlet }
 
-// Publish sends the payloads to the stream as one frame. It blocks until they are written (or, joined, copied), or ctx
-// is done. The payloads may be reused when it returns. The Ack is of an echo; without one it is nil.
-func (p *Publisher) Publish(ctx context.Context, stream int, payloads [][]byte) (*Ack, error) {
+// PublishFunc sends a frame of payloads of those sizes to the stream. fill writes them where they are sent from, as for
+// our client: a ceiling that copied once more would be none. It is called at most once and must write every byte.
+// PublishFunc blocks until the frame is written (or, joined, has room), or ctx is done. The Ack is of an echo; without
+// one it is nil.
+func (p *Publisher) PublishFunc(ctx context.Context, stream int, sizes []int, fill func(payloads [][]byte)) (*Ack, error) {
 	out := p.outs[stream]
 	if out == nil {
 		return nil, fmt.Errorf("publish: stream %d is none of this publisher's", stream)
 	}
-	frame := wire.EventBatch{Payloads: payloads}
-	if size := frame.FrameLen() - wire.HeaderLen; size > maxFrameBytes {
+	f := frame{sizes, fill}
+	if size := f.len() - wire.HeaderLen; size > maxFrameBytes {
 		return nil, fmt.Errorf("publish: %w: %d bytes, at most %d", wire.ErrTooLong, size, maxFrameBytes)
 	}
 	if out.joiner != nil {
-		return nil, out.joiner.publish(ctx, &frame)
+		return nil, out.joiner.publish(ctx, f)
 	}
-	return out.publish(ctx, &frame)
+	return out.publish(ctx, f)
+}
+
+// frame is one that is to be made.
+type frame struct {
+	sizes []int
+	fill  func(payloads [][]byte)
+}
+
+func (f frame) len() int { return wire.HeaderLen + wire.TailRoomLen(f.sizes) }
+
+// append makes the frame at the end of dst. The payloads are collected in scratch, which is reused.
+func (f frame) append(dst []byte, scratch *[][]byte) []byte {
+	tail := wire.TailRoomLen(f.sizes)
+	dst = wire.AppendTailRoom(wire.AppendEventHeader(dst, tail, false, 0), f.sizes)
+	*scratch = (*scratch)[:0]
+	for p := range wire.TailPayloads(dst[len(dst)-tail:]) {
+		*scratch = append(*scratch, p)
+	}
+	f.fill(*scratch)
+	return dst
 }
 
 // outlet is one stream of one publisher.
@@ -148,7 +170,8 @@ type outlet struct {
 	watch  watch // of writes
 	err    error // a frame was cut short: nothing can follow
 
-	frame []byte // reused without echo
+	frame    []byte   // reused without echo
+	payloads [][]byte // reused, of the frame that is being made
 
 	in      *reader
 	inWatch watch
@@ -169,7 +192,7 @@ func newOutlet(s stream, echo bool) *outlet {
 	return o
 }
 
-func (o *outlet) publish(ctx context.Context, frame *wire.EventBatch) (*Ack, error) {
+func (o *outlet) publish(ctx context.Context, f frame) (*Ack, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
@@ -178,14 +201,14 @@ func (o *outlet) publish(ctx context.Context, frame *wire.EventBatch) (*Ack, err
 	}
 	var a *Ack
 	if o.echo {
-		b := getBuffer(frame.FrameLen())
-		a = &Ack{out: o, buf: b, frame: frame.Append(b.b[:0]), messages: len(frame.Payloads)}
+		b := getBuffer(f.len())
+		a = &Ack{out: o, buf: b, frame: f.append(b.b[:0], &o.payloads), messages: len(f.sizes)}
 		o.frame = a.frame
 	} else {
-		o.frame = frame.Append(o.frame[:0])
+		o.frame = f.append(o.frame[:0], &o.payloads)
 	}
 	o.watch.on(ctx)
-	if err := o.write(o.frame, len(frame.Payloads)); err != nil {
+	if err := o.write(o.frame, len(f.sizes)); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}

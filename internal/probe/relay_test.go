@@ -19,7 +19,7 @@ func publishAll(ctx context.Context, p *Publisher, publisher, stream, n, batch, 
 		for j := range payloads {
 			payloads[j] = message(publisher, i*batch+j, size)
 		}
-		if _, err := p.Publish(ctx, stream, payloads); err != nil {
+		if _, err := publish(ctx, p, stream, payloads); err != nil {
 			return fmt.Errorf("publisher %d, frame %d: %w", publisher, i, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestPublishersClose(t *testing.T) {
 			if got := b.relay.Stats().ReceivedMsgs; got != 200 {
 				t.Errorf("the relay had read %d messages when Close came back, want 200", got)
 			}
-			if _, err := b.pubs.Publisher(0).Publish(ctx, 0, [][]byte{{1}}); err == nil {
+			if _, err := publish(ctx, b.pubs.Publisher(0), 0, [][]byte{{1}}); err == nil {
 				t.Error("Publish after Close: no error")
 			}
 		})
@@ -206,7 +206,7 @@ func TestEcho(t *testing.T) {
 				for i := range 50 {
 					var acks []*Ack
 					for j := range 1 + i%4 { // several under way
-						a, err := pub.Publish(ctx, 0, [][]byte{message(0, i, 100), message(0, j, 300)})
+						a, err := publish(ctx, pub, 0, [][]byte{message(0, i, 100), message(0, j, 300)})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -235,7 +235,7 @@ func TestEcho(t *testing.T) {
 func TestEchoWaitEnds(t *testing.T) {
 	b := open(t, shape{network: QUIC, publishers: 1, fanout: 1, oneHop: true, echo: true})
 	ctx, cancel := context.WithCancel(t.Context())
-	a, err := b.pubs.Publisher(0).Publish(ctx, 0, [][]byte{[]byte("ping")})
+	a, err := publish(ctx, b.pubs.Publisher(0), 0, [][]byte{[]byte("ping")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestEchoOfOtherBytes(t *testing.T) {
 	pub := b.pubs.Publisher(0)
 	var acks []*Ack
 	for _, text := range []string{"one", "two"} {
-		a, err := pub.Publish(ctx, 0, [][]byte{[]byte(text)})
+		a, err := publish(ctx, pub, 0, [][]byte{[]byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestEchoOfOtherBytes(t *testing.T) {
 			t.Errorf("echo %d: %v, want %v", i, err, errEcho)
 		}
 	}
-	if _, err := pub.Publish(ctx, 0, [][]byte{[]byte("three")}); !errors.Is(err, errEcho) {
+	if _, err := publish(ctx, pub, 0, [][]byte{[]byte("three")}); !errors.Is(err, errEcho) {
 		t.Errorf("Publish = %v, want %v", err, errEcho)
 	}
 	stop()

@@ -79,8 +79,8 @@ func (b *brake) hold(ctx context.Context, g *generator, n int) bool {
 	return true
 }
 
-// afterStamp spends the delay.
-func (b *brake) afterStamp(g *generator, sent int64) {
+// delayAfter spends the delay, which begins with the time that the stamp will tell.
+func (b *brake) delayAfter(g *generator, sent int64) {
 	if b.delay == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +28,28 @@ type generator struct {
 	seed    uint64
 	canary  Canary
 
-	payloads [][][]byte // of each part of the mix; reused: Publish encodes before it returns
-	pending  fifo       // publishes whose outcome is not known yet
+	parts   []sized // of each part of the mix
+	making  unmade
+	fill    func([][]byte) // writes what is to be made; the method itself would be one allocation a batch
+	pending fifo           // publishes whose outcome is not known yet
 
 	pauser *pauser // of the phase under way
 
 	stop atomic.Bool // ends the phase after the batch in hand
+}
+
+// sized is the messages of one size.
+type sized struct {
+	sizes  []int // of a whole batch
+	filler *measure.Filler
+}
+
+// unmade is a batch whose messages are made when there is room for them; the zero batch: they have not been.
+type unmade struct {
+	stream         int
+	intended, sent int64
+	filler         *measure.Filler
+	batch          measure.Batch
 }
 
 // limit ends a phase: at total messages, or at the deadline once min messages are out.
@@ -58,15 +75,19 @@ func newGenerator(c *workload.Case, index int, pub publisher, clock *measure.Clo
 		g.mode = wire.AckPerBatch
 	}
 	for _, size := range c.PayloadSizes() {
-		filler := measure.NewFiller(seed, size)
-		batch := make([][]byte, c.Batch)
-		for i := range batch {
-			batch[i] = make([]byte, size)
-			filler.Fill(batch[i])
-		}
-		g.payloads = append(g.payloads, batch)
+		g.parts = append(g.parts, sized{slices.Repeat([]int{size}, c.Batch), measure.NewFiller(seed, size)})
 	}
+	g.fill = g.write
 	return g
+}
+
+// write makes the messages of a batch. They are made anew each time, as a program's are that has something to say.
+func (g *generator) write(payloads [][]byte) {
+	m := &g.making
+	for _, p := range payloads {
+		m.filler.Fill(p)
+	}
+	m.batch = g.sender.Stamp(uint16(m.stream), payloads, m.intended, m.sent)
 }
 
 // run publishes until the limit, stop or ctx, then waits until the outcome of everything it published is known.
@@ -98,7 +119,7 @@ func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 	if as.load == workload.LoadOpen {
 		schedule = g.plan.NewSchedule(g.index, g.clock.Now(), g.seed)
 	}
-	sizes := g.plan.NewMixDraw(g.index, g.seed)
+	mix := g.plan.NewMixDraw(g.index, g.seed)
 	canary := g.newBrake()
 	g.pauser = newPauser()
 	defer g.pauser.close()
@@ -123,25 +144,26 @@ func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 		}
 		stream := g.streams[g.turn%len(g.streams)]
 		g.turn++
-		payloads := g.payloads[sizes.Next()]
-		payloads = payloads[:min(int64(len(payloads)), lim.total-n)]
-		if !canary.hold(ctx, g, len(payloads)) {
+		next := &g.parts[mix.Next()]
+		sizes := next.sizes[:min(int64(len(next.sizes)), lim.total-n)]
+		if !canary.hold(ctx, g, len(sizes)) {
 			return ctx.Err()
 		}
 		sent := g.clock.Now()
 		if schedule == nil {
 			intended = sent
 		}
-		batch := g.sender.Stamp(uint16(stream), payloads, intended, sent)
-		canary.afterStamp(g, sent)
-		ack, err := g.pub.Publish(ctx, stream, payloads, as.mode)
+		g.making = unmade{stream: stream, intended: intended, sent: sent, filler: next.filler}
+		canary.delayAfter(g, sent)
+		ack, err := g.pub.PublishFunc(ctx, stream, sizes, g.fill, as.mode)
+		batch := g.making.batch
 		if err != nil {
 			g.sender.Unsent(batch, cause(err))
 			return err
 		}
 		g.sender.Published(batch, g.clock.Now())
 		g.pending.push(outstanding{ack, batch, as.mode != wire.AckNone})
-		n += int64(len(payloads))
+		n += int64(len(sizes))
 		for g.pending.len() > 0 && !g.pending.front().ack.At().IsZero() {
 			g.settle(ctx)
 		}

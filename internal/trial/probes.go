@@ -193,7 +193,7 @@ func clientWakeups(w probe.Wakeups) client.Wakeups {
 
 type probePublisher struct{ pub *probe.Publisher }
 
-// taken is the ack of every frame that nobody answers: the transport has it when Publish returns.
+// taken is the ack of every frame that nobody answers: the transport has it when PublishFunc returns.
 type taken struct{ at time.Time }
 
 func (t taken) At() time.Time              { return t.at }
@@ -202,8 +202,8 @@ func (t taken) Wait(context.Context) error { return nil }
 // One for all: that it is there counts, and when it was is asked of answers alone.
 var takenAlready ack = taken{time.Now()}
 
-func (f probePublisher) Publish(ctx context.Context, stream int, payloads [][]byte, _ wire.AckMode) (ack, error) {
-	a, err := f.pub.Publish(ctx, stream, payloads)
+func (f probePublisher) PublishFunc(ctx context.Context, stream int, sizes []int, fill func([][]byte), _ wire.AckMode) (ack, error) {
+	a, err := f.pub.PublishFunc(ctx, stream, sizes, fill)
 	switch {
 	case err != nil:
 		return nil, err

@@ -34,9 +34,10 @@ func (t *trial) startMiddle(ctx context.Context) (middle, *access, error) {
 
 // publisher publishes for the generators of one process, all of them or one.
 type publisher interface {
-	// Publish hands a batch to the system, blocking while that pushes back, until ctx is done. The payloads may be reused
-	// when it returns. An error means that nothing was accepted.
-	Publish(ctx context.Context, stream int, payloads [][]byte, mode wire.AckMode) (ack, error)
+	// PublishFunc hands a batch of payloads of those sizes to the system, blocking while that pushes back, until ctx is
+	// done. It calls fill, at most once, to write them where they are sent from. An error means that nothing was accepted,
+	// whether fill was called or not.
+	PublishFunc(ctx context.Context, stream int, sizes []int, fill func(payloads [][]byte), mode wire.AckMode) (ack, error)
 }
 
 // ack is the outcome of one Publish: when the system answered or, unacked, took it.
@@ -167,8 +168,8 @@ type felixPublisher struct {
 	scopes []wire.Scope
 }
 
-func (f felixPublisher) Publish(ctx context.Context, stream int, payloads [][]byte, mode wire.AckMode) (ack, error) {
-	a, err := f.pool.Publish(ctx, f.scopes[stream], payloads, mode)
+func (f felixPublisher) PublishFunc(ctx context.Context, stream int, sizes []int, fill func([][]byte), mode wire.AckMode) (ack, error) {
+	a, err := f.pool.PublishFunc(ctx, f.scopes[stream], sizes, fill, mode)
 	if err != nil {
 		return nil, err // and no ack that is not nil
 	}

@@ -12,6 +12,41 @@ import (
 // names is the scope of a publish body: t1, default, demo.
 const names = "\x00\x02t1\x00\x07default\x00\x04demo"
 
+// A frame with room that is filled afterwards is the frame of the same payloads.
+func TestRoomIsWhatPayloadsAre(t *testing.T) {
+	for _, texts := range [][]string{{}, {""}, {"one"}, {"a", "", "bcd"}, {strings.Repeat("x", 5000), "y"}} {
+		payloads, sizes := [][]byte{}, []int{}
+		for _, text := range texts {
+			payloads, sizes = append(payloads, []byte(text)), append(sizes, len(text))
+		}
+		for _, acked := range []bool{false, true} {
+			whole := wire.PublishBatch{Acked: acked, RequestID: 7, AckMode: wire.AckNone, Scope: wire.Scope{Tenant: "t1", Namespace: "default", Stream: "demo"}, Payloads: payloads}
+			if acked {
+				whole.AckMode = wire.AckPerBatch
+			}
+			empty := whole
+			empty.Payloads, empty.Room = nil, sizes
+			if err := empty.Check(0); err != nil || empty.FrameLen() != whole.FrameLen() {
+				t.Errorf("%q: %d bytes, %v; want %d", texts, empty.FrameLen(), err, whole.FrameLen())
+			}
+			dirty := bytes.Repeat([]byte("z"), whole.FrameLen())
+			for _, dst := range [][]byte{nil, dirty[:0]} {
+				frame := empty.Append(dst)
+				rooms, err := wire.ParseTail(frame[len(frame)-wire.TailRoomLen(sizes):], nil)
+				if err != nil || len(rooms) != len(payloads) {
+					t.Fatalf("%q: %d rooms, %v", texts, len(rooms), err)
+				}
+				for i, room := range rooms {
+					copy(room, payloads[i])
+				}
+				if want := whole.Append(nil); !bytes.Equal(frame, want) {
+					t.Errorf("%q: got %x, want %x", texts, frame, want)
+				}
+			}
+		}
+	}
+}
+
 func TestMalformedPublish(t *testing.T) {
 	const acked, unacked = wire.FlagPublish | wire.FlagAcked, wire.FlagPublish
 	for _, tt := range []struct {

@@ -17,6 +17,9 @@ type PublishBatch struct {
 	AckMode  AckMode
 	Scope    Scope
 	Payloads [][]byte
+	// Room, if not nil, stands for Payloads: the frame gets room for payloads of those sizes, which
+	// are written when it has been made. ParseTail of its last TailRoomLen bytes finds them.
+	Room []int
 }
 
 // Flags are those of the frame that Append writes.
@@ -29,16 +32,19 @@ func (b *PublishBatch) Flags() Flags {
 
 // FrameLen is the length of the whole frame, in bytes.
 func (b *PublishBatch) FrameLen() int {
-	n := HeaderLen + 2 + len(b.Scope.Tenant) + 2 + len(b.Scope.Namespace) + 2 + len(b.Scope.Stream) + TailLen(b.Payloads)
+	n := HeaderLen + 2 + len(b.Scope.Tenant) + 2 + len(b.Scope.Namespace) + 2 + len(b.Scope.Stream)
 	if b.Acked {
 		n += 8 + 1
 	}
-	return n
+	if b.Room != nil {
+		return n + TailRoomLen(b.Room)
+	}
+	return n + TailLen(b.Payloads)
 }
 
 // Check says whether Append can encode b so that a peer with this frame limit takes it: names of
 // at most 65,535 bytes of UTF-8 and a body of at most maxFrameBytes (0: DefaultMaxFrameBytes), else
-// ErrTooLong; and an ack mode that goes with Acked.
+// ErrTooLong; an ack mode that goes with Acked; and no room of less than nothing.
 func (b *PublishBatch) Check(maxFrameBytes int) error {
 	if maxFrameBytes <= 0 {
 		maxFrameBytes = DefaultMaxFrameBytes
@@ -52,8 +58,16 @@ func (b *PublishBatch) Check(maxFrameBytes int) error {
 	if !b.Acked && b.AckMode != AckNone {
 		return fmt.Errorf("unacked publish batch: ack mode %s: want none", b.AckMode)
 	}
+	for i, n := range b.Room {
+		if n < 0 {
+			return fmt.Errorf("publish batch: payload %d of %d bytes: want at least 0", i, n)
+		}
+		if n > maxFrameBytes { // before the sum of several can overflow
+			return fmt.Errorf("publish batch: payload %d of %d bytes: %w: at most %d", i, n, ErrTooLong, maxFrameBytes)
+		}
+	}
 	if n := b.FrameLen() - HeaderLen; n > maxFrameBytes || uint64(n) > math.MaxUint32 {
-		return fmt.Errorf("publish batch of %d payloads, %d bytes: %w: at most %d", len(b.Payloads), n, ErrTooLong, maxFrameBytes)
+		return fmt.Errorf("publish batch of %d payloads, %d bytes: %w: at most %d", max(len(b.Payloads), len(b.Room)), n, ErrTooLong, maxFrameBytes)
 	}
 	return nil
 }
@@ -70,7 +84,11 @@ func (b *PublishBatch) Append(dst []byte) []byte {
 	dst = appendName(dst, b.Scope.Tenant)
 	dst = appendName(dst, b.Scope.Namespace)
 	dst = appendName(dst, b.Scope.Stream)
-	dst = AppendTail(dst, b.Payloads)
+	if b.Room != nil {
+		dst = AppendTailRoom(dst, b.Room)
+	} else {
+		dst = AppendTail(dst, b.Payloads)
+	}
 	Header{Flags: b.Flags(), Length: len(dst) - start - HeaderLen}.Put(dst[start:])
 	return dst
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // A tail is what publish batches and event batches end with: u32 count, then count times a u32
@@ -21,6 +22,27 @@ func AppendTail(dst []byte, payloads [][]byte) []byte {
 		dst = append(dst, p...)
 	}
 	return dst
+}
+
+// AppendTailRoom appends count and items like AppendTail, with room for payloads of those sizes,
+// none of them negative, in place of payloads. What is in the rooms is whatever the memory held.
+func AppendTailRoom(dst []byte, sizes []int) []byte {
+	dst = slices.Grow(dst, TailRoomLen(sizes))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(sizes)))
+	for _, n := range sizes {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(n))
+		dst = dst[:len(dst)+n]
+	}
+	return dst
+}
+
+// TailRoomLen is the length of the tail of payloads of those sizes, in bytes.
+func TailRoomLen(sizes []int) int {
+	n := 4
+	for _, size := range sizes {
+		n += 4 + size
+	}
+	return n
 }
 
 // TailLen is the length of the tail of payloads, in bytes.

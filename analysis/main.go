@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"felix/internal/answer"
 )
 
 const (
@@ -51,7 +53,11 @@ func commands() []command {
 
 func run(args []string, stdout, stderr io.Writer) int {
 	say := func(format string, args ...any) { fmt.Fprintf(stderr, "analysis: "+format+"\n", args...) }
-	err := dispatch(args, stdout, say)
+	out := answer.To(stdout)
+	err := dispatch(args, out, say)
+	if err == nil {
+		err = out.Err()
+	}
 	var usage *usageError
 	var verdict verdictCode
 	switch {
@@ -74,8 +80,8 @@ func dispatch(args []string, stdout io.Writer, say func(string, ...any)) error {
 	}
 	switch args[0] {
 	case "help", "-h", "--help":
-		_, err := io.WriteString(stdout, helpText())
-		return err
+		fmt.Fprint(stdout, helpText())
+		return nil
 	}
 	all := commands()
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] })
@@ -126,8 +132,8 @@ func parseWords(f *pflag.FlagSet, args []string, about string, stdout io.Writer)
 	f.Usage = func() {}
 	err = f.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
-		_, err = fmt.Fprintf(stdout, "%s\n\n%s", about, f.FlagUsages())
-		return true, err
+		fmt.Fprintf(stdout, "%s\n\n%s", about, f.FlagUsages())
+		return true, nil
 	}
 	if err != nil {
 		return false, &usageError{err, fmt.Sprintf("analysis %s --help", f.Name())}

@@ -69,7 +69,10 @@ func TestFullDisk(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	for _, args := range [][]string{{"table"}, {"aggregate", "--runs", "-"}, {"compare", "aaaa0001", "bbbb0002"}, {"export", "--bench", "-"}} {
+	for _, args := range [][]string{
+		{"--help"}, {"table", "--help"},
+		{"table"}, {"aggregate", "--runs", "-"}, {"compare", "aaaa0001", "bbbb0002"}, {"export", "--bench", "-"},
+	} {
 		stdout, err := os.OpenFile(full, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"felix/internal/answer"
 	"felix/internal/build"
 	"felix/internal/host"
 	"felix/internal/trial"
@@ -81,14 +82,17 @@ func interruptible(stderr io.Writer) (context.Context, func()) {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	instead := answer.To(stdout) // of a run: help, version or plan
 	o, err := parseFlags(args, os.Environ())
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		return tell(stdout, stderr, helpText())
+		fmt.Fprint(instead, helpText())
+		return answered(instead, stderr)
 	case err != nil:
 		return fail(stderr, err)
 	case o.version:
-		return tell(stdout, stderr, versionText(build.Identify(""))+"\n")
+		fmt.Fprintln(instead, versionText(build.Identify("")))
+		return answered(instead, stderr)
 	}
 	if o.isRunner() {
 		args = without(o.flags, args, outputFlags...) // its parent's affair, and no part of the trial
@@ -107,12 +111,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if o.dryRun {
-		var b strings.Builder
+		var b strings.Builder // one write: a reader that has seen enough, as head has, must not end the program by a signal
 		printPlan(&b, plan)
 		if held != nil {
 			fmt.Fprintf(&b, "against    %s\n", held.probe.Key())
 		}
-		return tell(stdout, stderr, b.String())
+		fmt.Fprint(instead, b.String())
+		return answered(instead, stderr)
 	}
 	if err := o.checkOutputs(); err != nil {
 		return fail(stderr, err)
@@ -134,9 +139,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return once(ctx, o, plan, stdout, stderr)
 }
 
-// tell prints what was asked for instead of a run. A full disk must not pass for an answer.
-func tell(stdout, stderr io.Writer, text string) int {
-	if _, err := io.WriteString(stdout, text); err != nil {
+// answered ends what was asked for instead of a run.
+func answered(instead *answer.Writer, stderr io.Writer) int {
+	if err := instead.Err(); err != nil {
 		return failWith(stderr, exitInvalid, fmt.Errorf("print: %w", err))
 	}
 	return exitValid

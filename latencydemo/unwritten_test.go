@@ -2,20 +2,19 @@ package main
 
 import (
 	"bytes"
-	"errors"
+	"io"
 	"strings"
+	"syscall"
 	"testing"
 )
 
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
 // What cannot be printed is not answered: a script that keeps the plan or the identity must see it.
 func TestAnswersThatCannotBeWritten(t *testing.T) {
+	disk, full := io.Pipe()
+	disk.CloseWithError(syscall.ENOSPC)
 	for _, args := range [][]string{{"--help"}, {"--version"}, {"--dry-run"}, {"probe", "relay", "--dry-run"}} {
 		var stderr bytes.Buffer
-		if code := Main(args, strings.NewReader(""), full{}, &stderr); code != exitInvalid || stderr.String() != "latencydemo: print: no space left on device\n" {
+		if code := Main(args, strings.NewReader(""), full, &stderr); code != exitInvalid || stderr.String() != "latencydemo: print: no space left on device\n" {
 			t.Errorf("%v: exit code %d, want 1\n%s", args, code, &stderr)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"strings"
 
+	"felix/internal/answer"
 	"felix/internal/settings"
 )
 
@@ -49,29 +50,15 @@ of ab and aa: 0 pass; 1 a regression; 2 cannot judge; 3 inconclusive
 // Main is the command without the process. An answer that could not be printed is none: a full disk must not pass for a
 // plan, a table or a verdict.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out := &output{w: stdout}
+	out := answer.To(stdout)
 	code := command(args, stdin, out, stderr)
-	if out.err != nil && code == exitValid {
-		code = fail(stderr, fmt.Errorf("print: %w", out.err))
+	if err := out.Err(); err != nil && code == exitValid {
+		code = fail(stderr, fmt.Errorf("print: %w", err))
 		if args[0] == "ab" || args[0] == "aa" {
 			code = exitCannotJudge
 		}
 	}
 	return code
-}
-
-// output remembers the first error of what it writes to.
-type output struct {
-	w   io.Writer
-	err error
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.w.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }
 
 func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {

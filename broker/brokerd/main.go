@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"felix/broker/service"
+	"felix/internal/answer"
 	"felix/internal/build"
 	"felix/internal/host"
 )
@@ -30,13 +31,10 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	switch {
 	case err != nil:
 		return fail(stderr, 2, err)
-	case c.help != "":
-		if _, err := io.WriteString(stdout, c.help); err != nil {
-			return fail(stderr, 1, err)
-		}
-		return 0
-	case c.version:
-		if err := json.NewEncoder(stdout).Encode(build.Identify("")); err != nil {
+	case c.help != "" || c.version:
+		out := answer.To(stdout)
+		instead(out, c)
+		if err := out.Err(); err != nil {
 			return fail(stderr, 1, err)
 		}
 		return 0
@@ -75,6 +73,15 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	}
 	say(stderr, "drained in %.1f s: 0 deliveries discarded on close", report.Took.Seconds())
 	return 0
+}
+
+// instead prints what was asked for instead of a broker.
+func instead(out *answer.Writer, c command) {
+	if c.help != "" {
+		fmt.Fprint(out, c.help)
+		return
+	}
+	_ = json.NewEncoder(out).Encode(build.Identify("")) // of text alone: only the writing can fail, which out remembers
 }
 
 // signals ends ctx at the first SIGTERM or SIGINT and closes hard at the second. stop gives

@@ -52,6 +52,7 @@ var packageRules = []packageRule{
 	{path: "internal/transport", floor: ground, quic: true},
 	{path: "internal/settings", floor: ground},
 	{path: "internal/build", floor: ground},
+	{path: "internal/answer", floor: ground},
 	// A grid varies settings by their keys: the table says which there are.
 	{path: "internal/workload", floor: ground, imports: []string{"internal/settings"}},
 	{path: "internal/runrecord", floor: ground, imports: []string{"internal/workload"}},
@@ -82,16 +83,18 @@ var packageRules = []packageRule{
 	{path: "internal/gate", floor: assembly, imports: []string{
 		"internal/verdict", "internal/runrecord", "internal/workload", "internal/settings", "presets"}},
 
-	{path: "broker/brokerd", floor: mains, quic: true, imports: []string{"broker/service", "internal/build", "internal/host"}},
+	{path: "broker/brokerd", floor: mains, quic: true, imports: []string{
+		"broker/service", "internal/answer", "internal/build", "internal/host"}},
 	{path: "latencydemo", floor: mains, quic: true, imports: []string{
 		"internal/trial", "internal/settings", "internal/workload", "internal/runrecord", "internal/stat",
-		"internal/host", "internal/build", "presets"}},
+		"internal/host", "internal/answer", "internal/build", "presets"}},
 	// It runs the latencydemo binary and links none of what that measures.
 	{path: "matrix", floor: mains, imports: []string{
 		"internal/workload", "internal/runrecord", "internal/cells", "internal/verdict", "internal/gate", "internal/host",
-		"internal/settings", "internal/build", "presets"}},
+		"internal/settings", "internal/answer", "internal/build", "presets"}},
 	{path: "analysis", floor: mains, imports: []string{
-		"analysis/internal/...", "internal/verdict", "internal/gate", "internal/cells", "internal/stat", "internal/runrecord", "internal/workload"}},
+		"analysis/internal/...", "internal/verdict", "internal/gate", "internal/cells", "internal/stat", "internal/runrecord", "internal/workload",
+		"internal/answer"}},
 	{path: "analysis/internal/...", floor: mains, imports: []string{
 		"analysis/internal/...", "internal/verdict", "internal/cells", "internal/stat", "internal/runrecord", "internal/workload"}},
 }

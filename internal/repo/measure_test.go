@@ -3,10 +3,7 @@
 package repo_test
 
 import (
-	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,10 +14,6 @@ import (
 // TestScriptsMeasure: what measures a grid draws its session and then prints the table, which stays the last and the only
 // thing on stdout, and whatever the pictures come to, the exit code is that of the measurement.
 func TestScriptsMeasure(t *testing.T) {
-	text, err := os.ReadFile("scripts/measure")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const matrix = `#!/usr/bin/env bash
 echo "matrix $*" >>calls
 case "$*" in
@@ -55,24 +48,8 @@ exit "${ANALYSIS_EXITS:-0}"
 		{"a dry run has no charts", []string{"quick", "--dry-run"}, "", 0, "the plan\n", "", []string{"matrix run --grid quick --session-file FILE --dry-run"}},
 		{"a usage error has none either", []string{"quick", "--dry-run"}, "MATRIX_EXITS=2", 2, "the plan\n", "", []string{"matrix run --grid quick --session-file FILE --dry-run"}},
 	} {
-		root := t.TempDir()
-		for name, text := range map[string]string{"scripts/measure": string(text), ".bin/matrix": matrix, ".bin/analysis": analysis} {
-			name = filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/measure"), tt.args...)
-		cmd.Env = append(os.Environ(), tt.env)
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		var exit *exec.ExitError
-		if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
+		root := scriptAmong(t, "measure", map[string]string{".bin/matrix": matrix, ".bin/analysis": analysis})
+		stdout, stderr, code := runAmong(t, root, []string{tt.env}, "measure", tt.args...)
 		called, err := os.ReadFile(filepath.Join(root, "calls"))
 		if err != nil {
 			t.Fatal(err)
@@ -87,9 +64,9 @@ exit "${ANALYSIS_EXITS:-0}"
 			}
 			calls = append(calls, strings.Join(words, " "))
 		}
-		if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.stdout || !strings.Contains(stderr.String(), tt.stderr) ||
+		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.stderr) ||
 			strings.Join(calls, "; ") != strings.Join(tt.calls, "; ") {
-			t.Errorf("%s: exit code %d, stdout %q, stderr %q, calls %q; want %d, %q, %q, %q", tt.why, code, stdout.String(), stderr.String(), calls,
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q, calls %q; want %d, %q, %q, %q", tt.why, code, stdout, stderr, calls,
 				tt.code, tt.stdout, tt.stderr, tt.calls)
 		}
 	}

@@ -4,9 +4,7 @@ package repo_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,10 +13,6 @@ import (
 // TestScriptsPGO: profiles are taken of valid runs only, land in both folders, and what goes wrong is said and leaves the
 // old ones alone.
 func TestScriptsPGO(t *testing.T) {
-	text, err := os.ReadFile("scripts/pgo")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const fakeGo = `#!/usr/bin/env bash
 case "$1" in
 build) while [ "$1" != -o ]; do shift; done; cp fake "$2" ;;
@@ -44,29 +38,13 @@ esac
 		{"an invalid run", "INVALID=probe relay", 1, "INVALID RUN: too small\npgo: a run that is not valid is no example"},
 		{"no merged profile", "PPROF_FAILS=1", 1, "pprof: no samples\n"},
 	} {
-		root := t.TempDir()
-		for name, text := range map[string]string{
-			"scripts/pgo": string(text), "bin/go": fakeGo,
-			"fake": latencydemo, "latencydemo/default.pgo": old, "broker/brokerd/default.pgo": old,
-		} {
-			file := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/pgo"))
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), tt.env)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		var exit *exec.ExitError
-		if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
-		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(stderr.String(), tt.want) {
-			t.Errorf("%s: exit code %d, want %d with %q on stderr\n%s", tt.name, code, tt.code, tt.want, &stderr)
+		root := scriptAmong(t, "pgo", map[string]string{
+			"bin/go": fakeGo, "fake": latencydemo, "latencydemo/default.pgo": old, "broker/brokerd/default.pgo": old,
+		})
+		path := "PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")
+		_, stderr, code := runAmong(t, root, []string{path, tt.env}, "pgo")
+		if code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit code %d, want %d with %q on stderr\n%s", tt.name, code, tt.code, tt.want, stderr)
 		}
 		for _, folder := range []string{"latencydemo", "broker/brokerd"} {
 			got, err := os.ReadFile(filepath.Join(root, folder, "default.pgo"))

@@ -82,17 +82,17 @@ func interruptible(stderr io.Writer) (context.Context, func()) {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	instead := answer.To(stdout) // of a run: help, version or plan
+	out := answer.To(stdout)
 	o, err := parseFlags(args, os.Environ())
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(instead, helpText())
-		return answered(instead, stderr)
+		fmt.Fprint(out, helpText())
+		return answered(exitValid, out, stderr)
 	case err != nil:
 		return fail(stderr, err)
 	case o.version:
-		fmt.Fprintln(instead, versionText(build.Identify("")))
-		return answered(instead, stderr)
+		fmt.Fprintln(out, versionText(build.Identify("")))
+		return answered(exitValid, out, stderr)
 	}
 	if o.isRunner() {
 		args = without(o.flags, args, outputFlags...) // its parent's affair, and no part of the trial
@@ -106,7 +106,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var held *contest
 	if o.against != workload.ProbeNone {
-		if held, err = newContest(o, plan.Case, stdout, stderr); err != nil {
+		if held, err = newContest(o, plan.Case, out, stderr); err != nil {
 			return fail(stderr, err)
 		}
 	}
@@ -116,8 +116,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if held != nil {
 			fmt.Fprintf(&b, "against    %s\n", held.probe.Key())
 		}
-		fmt.Fprint(instead, b.String())
-		return answered(instead, stderr)
+		fmt.Fprint(out, b.String())
+		return answered(exitValid, out, stderr)
 	}
 	if err := o.checkOutputs(); err != nil {
 		return fail(stderr, err)
@@ -131,20 +131,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "latencydemo: warning: %s\n", trial.NotLossless) // before anything is measured
 	}
 	if held != nil {
-		return held.run(ctx)
+		return answered(held.run(ctx), out, stderr)
 	}
 	if o.repeat > 1 {
-		return newSequence(o, plan, stdout, stderr).run(ctx)
+		return answered(newSequence(o, plan, out, stderr).run(ctx), out, stderr)
 	}
 	return once(ctx, o, plan, stdout, stderr)
 }
 
-// answered ends what was asked for instead of a run.
-func answered(instead *answer.Writer, stderr io.Writer) int {
-	if err := instead.Err(); err != nil {
+// answered is the exit code of what ended with code. Nobody has been answered who could not be told.
+func answered(code int, out *answer.Writer, stderr io.Writer) int {
+	if err := out.Err(); err != nil && code == exitValid {
 		return failWith(stderr, exitInvalid, fmt.Errorf("print: %w", err))
 	}
-	return exitValid
+	return code
 }
 
 // takeTimerSlack gives this process, and those that it will start, the timer slack of the case. It may start the program

@@ -133,6 +133,7 @@ func scopes(texts []string) ([]wire.Scope, error) {
 func TransportConfig(s *settings.Transport) transport.Config {
 	gso, _ := transport.ParseOffload(s.GSO) // the settings have no other texts, but for none: auto
 	gro, _ := transport.ParseOffload(s.GRO)
+	merge, _ := transport.ParseOffload(s.GSOMerge)
 	c := transport.Config{
 		ConnRecvWindow:      s.ConnRecvWindow,
 		StreamRecvWindow:    s.StreamRecvWindow,
@@ -146,6 +147,7 @@ func TransportConfig(s *settings.Transport) transport.Config {
 		KeepAlive:           milliseconds(s.KeepAlive),
 		GSO:                 gso,
 		GRO:                 gro,
+		GSOMerge:            merge,
 		RecvGateBytes:       s.RecvGateBytes,
 	}
 	if s.Sockets == "shared" {

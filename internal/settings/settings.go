@@ -88,6 +88,7 @@ type Transport struct {
 
 	GSO           string `key:"gso" env:"FELIX_GSO" default:"auto" choices:"auto,on,off" help:"several packets a send call (UDP segmentation offload, Linux); auto: on"`
 	GRO           string `key:"gro" env:"FELIX_GRO" default:"auto" choices:"auto,on,off" help:"several packets a read (UDP receive offload, Linux); auto: on"`
+	GSOMerge      string `key:"gso_merge" env:"FELIX_GSO_MERGE" default:"auto" choices:"auto,on,off" help:"join full send calls of the library (20 KiB) up to what the kernel takes at once (64 KiB); auto: on"`
 	RecvGateBytes int64  `key:"recv_gate_bytes" env:"FELIX_RECV_GATE_BYTES" default:"0" unit:"bytes" min:"0" max:"1GiB" help:"packets stay in the kernel while a connection has more bytes than this in its receive queue; 0: never"`
 	Sockets       string `key:"sockets" env:"FELIX_SOCKETS" default:"own" choices:"own,shared" help:"own: a UDP socket for every dialled connection; shared: one per process and role"`
 

@@ -58,6 +58,9 @@ type Config struct {
 	// (UDP_SEGMENT, Linux 5). GRO is its counterpart: one read brings several (UDP_GRO, Linux 5).
 	// What is in effect is in SocketInfo.
 	GSO, GRO Offload
+	// GSOMerge joins send calls that segmentation offload has filled, up to what the kernel takes at
+	// once: quic-go itself stops at 20 KiB, the kernel at 64.
+	GSOMerge Offload
 	// RecvGateBytes holds packets back in the kernel while a connection has more than so many bytes
 	// in quic-go's receive queue, which drops beyond 256 packets. It costs latency under load. If
 	// zero, nothing is held back.
@@ -145,8 +148,8 @@ func (c Config) check() error {
 	if c.PacketSize != 0 && (c.PacketSize < minPacketSize || c.PacketSize > maxPacketSize) {
 		return fmt.Errorf("packet size of %d bytes: want %d to %d, or 0 for the library's choice", c.PacketSize, minPacketSize, maxPacketSize)
 	}
-	if c.GSO > OffloadOff || c.GRO > OffloadOff {
-		return fmt.Errorf("gso %v, gro %v: want auto, on or off", c.GSO, c.GRO)
+	if c.GSO > OffloadOff || c.GRO > OffloadOff || c.GSOMerge > OffloadOff {
+		return fmt.Errorf("gso %v, gro %v, gso_merge %v: want auto, on or off", c.GSO, c.GRO, c.GSOMerge)
 	}
 	if c.RecvGateBytes < 0 {
 		return fmt.Errorf("receive gate of %d bytes: want at least 1, or 0 for none", c.RecvGateBytes)

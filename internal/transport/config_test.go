@@ -24,6 +24,7 @@ func TestResolveDefaults(t *testing.T) {
 		"ListenPacket":        "real UDP",
 		"GSO":                 "what measurement chose",
 		"GRO":                 "what measurement chose",
+		"GSOMerge":            "what measurement chose",
 		"RecvGateBytes":       "no gate",
 		"Shared":              "sockets of their own",
 	}

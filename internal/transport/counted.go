@@ -19,6 +19,7 @@ type countedConn struct {
 	reads       meter      // calls of the kernel by the reader, with what they brought
 	gro         *groReader // nil: datagrams are read unmerged
 	gate        *gate      // nil: none
+	merge       *merger    // nil: send calls are as quic-go makes them
 	unsegmented bool       // quic-go is not to know of segmentation offload
 }
 
@@ -35,9 +36,22 @@ func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
 	return raw, err
 }
 
-// WriteMsgUDP sends one datagram, or several of the size that oob names, in one call.
+// WriteMsgUDP sends one datagram, or several of the size that oob names, in one call or, merged,
+// together with the following ones.
 func (c *countedConn) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
-	n, oobn, err = c.UDPConn.WriteMsgUDP(b, oob, addr)
+	if c.merge != nil {
+		err = c.merge.write(b, oob, addr)
+	} else {
+		err = c.send(b, oob, addr)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return len(b), len(oob), nil
+}
+
+func (c *countedConn) send(b, oob []byte, addr *net.UDPAddr) error {
+	n, _, err := c.UDPConn.WriteMsgUDP(b, oob, addr)
 	p := c.peers.forSend(addrPort(addr))
 	if err != nil {
 		p.sendFailed(err)
@@ -45,7 +59,13 @@ func (c *countedConn) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int
 		p.sent(n, segmentSize(oob))
 	}
 	c.gate.sent()
-	return n, oobn, err
+	return err
+}
+
+// segmented reports whether one call has carried several packets to that address.
+func (c *countedConn) segmented(to netip.AddrPort) bool {
+	p := c.peers.forSend(to)
+	return p.datagrams.Load() > p.sendCalls.Load()
 }
 
 // ReadBatch reads the datagrams that are there, blocking for the first. quic-go calls it from one

@@ -20,6 +20,7 @@ var full = flag.Bool("full", false, "every combination of the socket's settings,
 // levers is one combination of what can be set about a socket.
 type levers struct {
 	gso, gro Offload
+	merge    Offload
 	gate     int64
 	packet   int
 	shared   bool
@@ -27,12 +28,12 @@ type levers struct {
 }
 
 func (l levers) String() string {
-	return fmt.Sprintf("gso=%v gro=%v gate=%d packet=%d shared=%v buffer=%d", l.gso, l.gro, l.gate, l.packet, l.shared, l.buffer)
+	return fmt.Sprintf("gso=%v gro=%v merge=%v gate=%d packet=%d shared=%v buffer=%d", l.gso, l.gro, l.merge, l.gate, l.packet, l.shared, l.buffer)
 }
 
 func (l levers) config() Config {
 	c := Config{
-		GSO: l.gso, GRO: l.gro, RecvGateBytes: l.gate, PacketSize: l.packet,
+		GSO: l.gso, GRO: l.gro, GSOMerge: l.merge, RecvGateBytes: l.gate, PacketSize: l.packet,
 		UDPSendBuffer: l.buffer, UDPRecvBuffer: l.buffer,
 	}
 	if l.shared {
@@ -43,13 +44,13 @@ func (l levers) config() Config {
 
 // allLevers are all combinations; someLevers every level of each, with the extremes together.
 func allLevers() (all []levers) {
-	for _, gso := range []Offload{OffloadOn, OffloadOff} {
+	for _, send := range [][2]Offload{{OffloadOn, OffloadOn}, {OffloadOn, OffloadOff}, {OffloadOff, OffloadAuto}} {
 		for _, gro := range []Offload{OffloadOn, OffloadOff} {
 			for _, gate := range []int64{0, 60_000} {
 				for _, packet := range []int{1200, 1280, 1452} {
 					for _, shared := range []bool{false, true} {
 						for _, buffer := range []int{0, 212_992} {
-							all = append(all, levers{gso, gro, gate, packet, shared, buffer})
+							all = append(all, levers{send[0], gro, send[1], gate, packet, shared, buffer})
 						}
 					}
 				}
@@ -60,12 +61,13 @@ func allLevers() (all []levers) {
 }
 
 var someLevers = []levers{
-	{OffloadOn, OffloadOff, 0, 0, false, 0},
-	{OffloadOn, OffloadOn, 60_000, 1452, false, 212_992},
-	{OffloadOn, OffloadOn, 60_000, 1452, true, 0},
-	{OffloadOff, OffloadOff, 60_000, 1200, true, 212_992},
-	{OffloadOff, OffloadOn, 0, 1280, false, 0},
-	{OffloadOn, OffloadOn, 4096, 1280, false, 212_992},
+	{OffloadOn, OffloadOff, OffloadOff, 0, 0, false, 0},
+	{OffloadOn, OffloadOff, OffloadOn, 0, 0, true, 212_992},
+	{OffloadOn, OffloadOn, OffloadOn, 60_000, 1452, false, 212_992},
+	{OffloadOn, OffloadOn, OffloadOn, 60_000, 1452, true, 0},
+	{OffloadOff, OffloadOff, OffloadAuto, 60_000, 1200, true, 212_992},
+	{OffloadOff, OffloadOn, OffloadAuto, 0, 1280, false, 0},
+	{OffloadOn, OffloadOn, OffloadOff, 4096, 1280, false, 212_992},
 }
 
 // TestLeversCarryEverything sends bulk in writes of 4 KiB and small frames beside it, both ways,

@@ -23,6 +23,9 @@ const (
 const (
 	autoGSO = OffloadOn
 	autoGRO = OffloadOn
+	// Joined send calls against single ones, 4 KiB x 64: MB/s 1.040 [1.025, 1.056], CPU 0.963 [0.952,
+	// 0.975], n=12.
+	autoGSOMerge = OffloadOn
 )
 
 var offloadTexts = []string{"auto", "on", "off"}

@@ -18,6 +18,12 @@ func (s *socket) setOffloads(cfg Config) {
 	case cfg.GSO == OffloadOn && (s.gso == nil || !*s.gso):
 		s.warn("gso", why)
 	}
+	switch {
+	case s.gso != nil && *s.gso && cfg.GSOMerge.on(autoGSOMerge):
+		s.counted.merge = newMerger(s.counted.send, s.counted.segmented)
+	case cfg.GSOMerge == OffloadOn:
+		s.warn("gso_merge", "there is no segmentation offload")
+	}
 
 	s.gro = pointer(false)
 	if cfg.GRO.on(autoGRO) {
@@ -44,6 +50,9 @@ func (s *socket) setOffloads(cfg Config) {
 func (s *socket) warnUnmet(cfg Config, why string) {
 	if cfg.GSO == OffloadOn {
 		s.warn("gso", why)
+	}
+	if cfg.GSOMerge == OffloadOn {
+		s.warn("gso_merge", why)
 	}
 	if cfg.GRO == OffloadOn {
 		s.warn("gro", why)

@@ -91,11 +91,11 @@ func TestGateIsObserved(t *testing.T) {
 // TestUnmetIsSaid asks for what a socket does not have: it works, and says what it lacks.
 func TestUnmetIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{GSO: OffloadOn, GRO: OffloadOn, RecvGateBytes: 60_000}
+		cfg := Config{GSO: OffloadOn, GSOMerge: OffloadOn, GRO: OffloadOn, RecvGateBytes: 60_000}
 		dialled, _ := newSimNetwork(t, time.Millisecond).pair(t, cfg, cfg)
 		info := dialled.SocketInfo()
 		text := strings.Join(info.Warnings, "\n")
-		for _, name := range []string{"gso", "gro", "recv_gate_bytes"} {
+		for _, name := range []string{"gso", "gso_merge", "gro", "recv_gate_bytes"} {
 			if !strings.Contains(text, "udp socket: "+name+" has no effect") {
 				t.Errorf("warnings %q: nothing of %s", info.Warnings, name)
 			}

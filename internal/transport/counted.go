@@ -19,7 +19,6 @@ type countedConn struct {
 	reads       meter      // calls of the kernel by the reader, with what they brought
 	gro         *groReader // nil: datagrams are read unmerged
 	gate        *gate      // nil: none
-	merge       *merger    // nil: send calls are as quic-go makes them
 	unsegmented bool       // quic-go is not to know of segmentation offload
 }
 
@@ -39,10 +38,11 @@ func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
 // WriteMsgUDP sends one datagram, or several of the size that oob names, in one call or, merged,
 // together with the following ones.
 func (c *countedConn) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
-	if c.merge != nil {
-		err = c.merge.write(b, oob, addr)
+	p := c.peers.forSend(addrPort(addr))
+	if m := p.merge.Load(); m != nil {
+		err = m.write(b, oob, addr)
 	} else {
-		err = c.send(b, oob, addr)
+		err = c.send(p, b, oob, addr)
 	}
 	if err != nil {
 		return 0, 0, err
@@ -50,9 +50,8 @@ func (c *countedConn) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int
 	return len(b), len(oob), nil
 }
 
-func (c *countedConn) send(b, oob []byte, addr *net.UDPAddr) error {
+func (c *countedConn) send(p *peer, b, oob []byte, addr *net.UDPAddr) error {
 	n, _, err := c.UDPConn.WriteMsgUDP(b, oob, addr)
-	p := c.peers.forSend(addrPort(addr))
 	if err != nil {
 		p.sendFailed(err)
 	} else {
@@ -62,10 +61,10 @@ func (c *countedConn) send(b, oob []byte, addr *net.UDPAddr) error {
 	return err
 }
 
-// segmented reports whether one call has carried several packets to that address.
-func (c *countedConn) segmented(to netip.AddrPort) bool {
-	p := c.peers.forSend(to)
-	return p.datagrams.Load() > p.sendCalls.Load()
+// newMerger returns one for a peer that has got a connection.
+func (c *countedConn) newMerger(p *peer) *merger {
+	send := func(b, oob []byte, addr *net.UDPAddr) error { return c.send(p, b, oob, addr) }
+	return newMerger(send, p.segmented)
 }
 
 // ReadBatch reads the datagrams that are there, blocking for the first. quic-go calls it from one

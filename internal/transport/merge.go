@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"time"
 )
 
 const (
@@ -16,21 +15,19 @@ const (
 	mergeBytes = 65_000
 	// mergeSegments is the most packets that kernels before 6.9 cut one call into.
 	mergeSegments = 64
-	// staleError is the age at which an error that nobody was told is forgotten.
-	staleError = time.Second
 )
 
-// merger joins the send calls of a burst. What a call costs the kernel, and the reader at the other
+// merger joins the send calls of a burst to one peer. What a call costs the kernel, and the reader at the other
 // end, is the same for 14 packets, which is all that quic-go puts into one, and for 45. Full calls
 // are copied and wait for the next; a goroutine sends what has gathered once the senders rest.
 // With one processor that is when the burst is over; with several it may be sooner, and less is
 // joined. Nothing waits for a timer, and everything else is sent at once.
 type merger struct {
-	// send is one call of the kernel. segmented says whether a call with several packets has
-	// succeeded towards that address: the first one is never held back, so that quic-go hears of it
-	// if the way has no segmentation offload.
+	// send is one call of the kernel. segmented says whether one with several packets has
+	// succeeded: the first is never held back, so that quic-go hears of it if the way has no
+	// segmentation offload.
 	send      func(b, oob []byte, addr *net.UDPAddr) error
-	segmented func(netip.AddrPort) bool
+	segmented func() bool
 
 	wake chan struct{} // something has gathered
 	done chan struct{} // closed when the goroutine has ended
@@ -42,14 +39,12 @@ type merger struct {
 	oob     []byte
 	to      netip.AddrPort
 	addr    *net.UDPAddr // of to
-	// failed is why packets to failedTo could not be sent after their call had returned. The next
-	// call is told: for quic-go they were lost, and so is the one that it learns it by.
-	failed   error
-	failedTo netip.AddrPort
-	failedAt time.Time
+	// failed is why packets could not be sent after their call had returned. The next call is told:
+	// for quic-go they were lost, and so are those that it learns it by.
+	failed error
 }
 
-func newMerger(send func(b, oob []byte, addr *net.UDPAddr) error, segmented func(netip.AddrPort) bool) *merger {
+func newMerger(send func(b, oob []byte, addr *net.UDPAddr) error, segmented func() bool) *merger {
 	m := &merger{send: send, segmented: segmented, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go m.flushLoop()
 	return m
@@ -82,13 +77,13 @@ func (m *merger) write(b, oob []byte, addr *net.UDPAddr) error {
 	if len(m.pending) > 0 && !m.joins(b, oob, to) {
 		m.flush() // first: packets stay in their order
 	}
-	if err := m.takeFailed(to); err != nil {
+	if err := m.takeFailed(); err != nil {
 		return err
 	}
 	segment := segmentSize(oob)
 	full := segment > 0 && len(b) >= mergeFrom && len(b)%segment == 0
 	if len(m.pending) == 0 {
-		if !full || m.stopped || !m.segmented(to) {
+		if !full || m.stopped || !m.segmented() {
 			return m.send(b, oob, addr)
 		}
 		m.segment, m.to, m.addr = segment, to, addr
@@ -103,19 +98,13 @@ func (m *merger) write(b, oob []byte, addr *net.UDPAddr) error {
 		return nil
 	}
 	m.flush()
-	return m.takeFailed(to)
+	return m.takeFailed()
 }
 
-// takeFailed returns, once, why packets to that address could not be sent.
-func (m *merger) takeFailed(to netip.AddrPort) error {
-	if m.failed == nil || m.failedTo != to {
-		return nil
-	}
+// takeFailed returns, once, why packets could not be sent.
+func (m *merger) takeFailed() error {
 	err := m.failed
 	m.failed = nil
-	if time.Since(m.failedAt) > staleError {
-		return nil // whoever sends there now may be another one
-	}
 	return err
 }
 
@@ -136,7 +125,7 @@ func (m *merger) flush() {
 		return
 	}
 	if err := m.send(m.pending, m.oob, m.addr); err != nil {
-		m.failed, m.failedTo, m.failedAt = err, m.to, time.Now()
+		m.failed = err
 	}
 	m.pending = m.pending[:0]
 }

@@ -20,7 +20,7 @@ func (s *socket) setOffloads(cfg Config) {
 	}
 	switch {
 	case s.gso != nil && *s.gso && cfg.GSOMerge.on(autoGSOMerge):
-		s.counted.merge = newMerger(s.counted.send, s.counted.segmented)
+		s.counted.peers.newMerger = s.counted.newMerger
 	case cfg.GSOMerge == OffloadOn:
 		s.warn("gso_merge", "there is no segmentation offload")
 	}

@@ -29,6 +29,8 @@ type peer struct {
 	tried     atomic.Uint32 // the larger size being tried, and how often it was sent
 	tries     atomic.Uint32
 
+	merge atomic.Pointer[merger] // of the connections' sends; nil: none
+
 	mu     sync.Mutex
 	errors map[string]uint64 // errno name -> failed calls; nil until the first
 
@@ -71,6 +73,9 @@ func (p *peer) sawPlain(n uint32) {
 		p.plain.Store(n)
 	}
 }
+
+// segmented reports whether one send call has carried several packets.
+func (p *peer) segmented() bool { return p.datagrams.Load() > p.sendCalls.Load() }
 
 // mtu returns the size of full packets, or 0 before one was sent.
 func (p *peer) mtu() int {

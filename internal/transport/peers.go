@@ -24,6 +24,9 @@ type peerTable struct {
 	sole     *peer
 	soleAddr netip.AddrPort
 
+	// newMerger makes the merger of a peer with a connection. nil: there are none.
+	newMerger func(*peer) *merger
+
 	byAddr sync.Map // netip.AddrPort -> *peer
 	stray  peer     // sends to addresses whose connection is gone
 
@@ -143,18 +146,26 @@ func (t *peerTable) attach(p *peer, c taker) {
 	}
 	takers = append(takers, c)
 	p.takers.Store(&takers)
+	if t.newMerger != nil && p.merge.Load() == nil {
+		p.merge.Store(t.newMerger(p))
+	}
 }
 
 // unregister ends a connection's use of its counters; c is nil if it was not attached.
 func (t *peerTable) unregister(addr netip.AddrPort, p *peer, c taker) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if old := p.takers.Load(); old != nil && c != nil {
 		left := slices.DeleteFunc(slices.Clone(*old), func(o taker) bool { return o == c })
 		p.takers.Store(&left)
 	}
-	if p.refs--; p.refs == 0 && p != t.sole {
+	p.refs--
+	last := p.refs == 0
+	if last && p != t.sole {
 		t.removeLocked(addr, p)
+	}
+	t.mu.Unlock()
+	if m := p.merge.Load(); m != nil && last {
+		m.stop()
 	}
 }
 

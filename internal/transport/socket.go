@@ -167,9 +167,6 @@ func (s *socket) info(gso *bool) SocketInfo {
 func (s *socket) close() error {
 	s.closeOnce.Do(func() {
 		s.closeErr = s.quic.Close()
-		if s.counted != nil && s.counted.merge != nil {
-			s.counted.merge.stop()
-		}
 		if err := s.conn.Close(); s.closeErr == nil {
 			s.closeErr = err
 		}

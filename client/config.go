@@ -1,7 +1,8 @@
 // Package client publishes to and subscribes from a Felix broker over QUIC.
 //
 // A Client is one authenticated identity towards one broker. A Publisher is a pool of
-// connections and publish streams with byte admission and pipelined acks; a Subscription
+// connections and publish streams with byte admission and pipelined acks, which copies payloads
+// (Publish) or lends the frame that they are made in (PublishFunc); a Subscription
 // is one broker-opened event stream, read by the goroutine that calls Next. Every queue is
 // bounded, what a full queue does is in its policy, and what was dropped, refused or failed
 // is counted in Stats.

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 
 	"felix/internal/wire"
 )
@@ -43,13 +44,8 @@ func (e *encoding) check(maxFrameBytes int) error {
 		b := e.batch(0)
 		return b.Check(maxFrameBytes)
 	}
-	for i, n := range e.room {
-		if n < 0 {
-			return fmt.Errorf("payload %d of %d bytes: want at least 0", i, n)
-		}
-		if n > maxFrameBytes { // before the sum of several can overflow
-			return fmt.Errorf("payload %d of %d bytes: %w: at most %d", i, n, wire.ErrTooLong, maxFrameBytes)
-		}
+	if err := wire.CheckRoom(e.room, maxFrameBytes); err != nil {
+		return err
 	}
 	if size, _ := e.size(); size-wire.HeaderLen > maxFrameBytes {
 		return fmt.Errorf("JSON of up to %d bytes: %w: at most %d", size, wire.ErrTooLong, maxFrameBytes)
@@ -88,7 +84,7 @@ func (e *encoding) append(f *buffer, id uint64, fill func([][]byte)) {
 	if e.json {
 		if e.room != nil {
 			e.payloads = newPayloads(e.room)
-			fill(e.payloads)
+			fill(slices.Clone(e.payloads)) // what fill makes of the list itself changes nothing, as below
 		}
 		f.b = e.appendJSON(f.b, id)
 		return

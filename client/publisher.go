@@ -119,9 +119,10 @@ func (p *Publisher) Publish(ctx context.Context, scope wire.Scope, payloads [][]
 
 // PublishFunc is Publish for payloads that are made on the spot: it spares the copy. sizes are their
 // lengths in bytes, and fill writes them, straight into the frame. fill is called at most once, before
-// PublishFunc returns and when the byte budget has room; it must write every byte of every payload,
-// since what it leaves is what an earlier batch had there, and keep none of them. A fill that blocks
-// holds its part of the budget.
+// PublishFunc returns and when the byte budget has room. It must write every byte of every payload:
+// what it leaves is what the memory held before, which may be somebody else's message. It must keep
+// none of them, and not call the Publisher. One that blocks holds its part of the budget, and Close,
+// which waits for it whatever its context says.
 //
 // The Ack and the errors are those of Publish. With an error nothing was accepted, whether fill was
 // called or not.

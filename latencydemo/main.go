@@ -141,8 +141,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // answered is the exit code of what ended with code. Nobody has been answered who could not be told.
 func answered(code int, out *answer.Writer, stderr io.Writer) int {
-	if err := out.Err(); err != nil && code == exitValid {
-		return failWith(stderr, exitInvalid, fmt.Errorf("print: %w", err))
+	if err := out.Err(); err != nil {
+		return max(code, failWith(stderr, exitInvalid, fmt.Errorf("print: %w", err)))
 	}
 	return code
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Filler is what stands in a payload behind its stamp: the same pseudo-random bytes in every
-// message of a run, so that filling is done once per reused buffer and checking is one memcmp.
+// message of a run, so that filling is one copy and checking one memcmp.
 // Random bytes, because a path that compresses or drops zero pages must not look fast.
 // A Filler is immutable and may be shared.
 type Filler struct {

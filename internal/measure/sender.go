@@ -129,22 +129,17 @@ func (s *Sender) Mark(now int64) {
 	s.markAt = now
 }
 
-// Stamp numbers payloads and writes their stamps; the bytes behind the stamps stay as they are
-// (see Filler.Fill, once per reused buffer). All
-// messages of a batch share one intended and one sent time. Payloads of a stream that is out of
-// range are left alone, and the Batch is empty.
+// Stamp numbers payloads and writes their stamps; the bytes behind the stamps stay as they are (see
+// Filler.Fill). All messages of a batch share one intended and one sent time. Payloads of a stream
+// that is out of range are left alone, and the Batch is empty.
 func (s *Sender) Stamp(stream uint16, payloads [][]byte, intended, sent int64) Batch {
-	if int(stream) >= s.cfg.Streams {
-		return Batch{}
+	bytes := int64(0)
+	for _, p := range payloads {
+		bytes += int64(len(p))
 	}
-	next := &s.next[s.phase-PhaseWarmup][stream]
-	b := Batch{
-		Phase:    s.phase,
-		Stream:   stream,
-		FirstSeq: *next,
-		Count:    len(payloads),
-		Intended: intended,
-		Sent:     sent,
+	b := s.number(stream, len(payloads), bytes, intended, sent)
+	if b.Count == 0 {
+		return b
 	}
 	stamp := Stamp{
 		Tag:       s.cfg.Tag,
@@ -158,9 +153,36 @@ func (s *Sender) Stamp(stream uint16, payloads [][]byte, intended, sent int64) B
 	for _, p := range payloads {
 		stamp.Put(p)
 		stamp.Seq++
-		b.Bytes += int64(len(p))
 	}
-	*next = stamp.Seq
+	return b
+}
+
+// Unmade numbers a batch whose messages were due and never made, because the client would take
+// nothing: they count as offered, and Unsent says why they are no more.
+func (s *Sender) Unmade(stream uint16, sizes []int, intended, sent int64) Batch {
+	bytes := int64(0)
+	for _, n := range sizes {
+		bytes += int64(n)
+	}
+	return s.number(stream, len(sizes), bytes, intended, sent)
+}
+
+// number gives a batch the next numbers of its stream.
+func (s *Sender) number(stream uint16, count int, bytes, intended, sent int64) Batch {
+	if int(stream) >= s.cfg.Streams {
+		return Batch{}
+	}
+	next := &s.next[s.phase-PhaseWarmup][stream]
+	b := Batch{
+		Phase:    s.phase,
+		Stream:   stream,
+		FirstSeq: *next,
+		Count:    count,
+		Bytes:    bytes,
+		Intended: intended,
+		Sent:     sent,
+	}
+	*next += uint64(count)
 	if s.phase == PhaseMeasure {
 		s.stamped += b.Bytes
 	}

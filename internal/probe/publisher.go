@@ -22,8 +22,8 @@ type PublishersConfig struct {
 	Streams [][]int
 	// Echo waits for every frame to come back.
 	Echo bool
-	// Join lets Publish return when a frame is copied, and a goroutine write what has gathered: for floods of small
-	// frames, where a write for each would wake the transport for each. Without it Publish writes itself.
+	// Join lets PublishFunc return when a frame is made, and a goroutine write what has gathered: for floods of small
+	// frames, where a write for each would wake the transport for each. Without it PublishFunc writes itself.
 	Join bool
 }
 

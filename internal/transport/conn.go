@@ -111,6 +111,11 @@ func (c *Conn) watch() {
 	defer close(c.done)
 	c.sampleUntilDone()
 	reason := context.Cause(c.Context())
+	if c.peer != nil {
+		if m := c.peer.merge.Load(); m != nil {
+			m.flush() // or the last statistics would lack it
+		}
+	}
 	if c.timeline != nil {
 		c.cfg.Monitor.close(c.timeline, c.Stats(), c.SocketInfo())
 	}

@@ -36,7 +36,7 @@ func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
 }
 
 // WriteMsgUDP sends one datagram, or several of the size that oob names, in one call or, merged,
-// together with the following ones.
+// together with the following ones; a merger says what becomes of errors.
 func (c *countedConn) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	p := c.peers.forSend(addrPort(addr))
 	if m := p.merge.Load(); m != nil {
@@ -64,7 +64,7 @@ func (c *countedConn) send(p *peer, b, oob []byte, addr *net.UDPAddr) error {
 // newMerger returns one for a peer that has got a connection.
 func (c *countedConn) newMerger(p *peer) *merger {
 	send := func(b, oob []byte, addr *net.UDPAddr) error { return c.send(p, b, oob, addr) }
-	return newMerger(send, p.segmented)
+	return &merger{send: send, segmented: p.segmented}
 }
 
 // ReadBatch reads the datagrams that are there, blocking for the first. quic-go calls it from one

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -41,7 +42,7 @@ func (c *calls) send(b, oob []byte, addr *net.UDPAddr) error {
 	for p := range slices.Chunk(b, segment) {
 		call.packets = append(call.packets, bytes.Clone(p))
 	}
-	if len(b) > mergeBytes || len(call.packets) > mergeSegments {
+	if len(b) > 65_507 || len(call.packets) > 64 {
 		c.t.Errorf("a call of %d bytes in %d packets: the kernel would refuse it", len(b), len(call.packets))
 	}
 	c.sent = append(c.sent, call)
@@ -50,7 +51,7 @@ func (c *calls) send(b, oob []byte, addr *net.UDPAddr) error {
 
 func always() bool { return true }
 
-// resting is a merger without the goroutine: what has gathered stays until it has to go.
+// resting is a merger whose goroutine never gets to run: what has gathered stays until it has to go.
 func resting(c *calls) *merger {
 	return &merger{send: c.send, segmented: always, wake: make(chan struct{}, 1)}
 }
@@ -106,7 +107,7 @@ func TestMergeJoinsWhatFits(t *testing.T) {
 // Whatever is written, by several at once, every datagram leaves once, as it was, and in the order of its address.
 func TestMergeLosesNothing(t *testing.T) {
 	c := &calls{t: t}
-	m := newMerger(c.send, always)
+	m := &merger{send: c.send, segmented: always}
 	var wg sync.WaitGroup
 	want := make([][][]byte, 4)
 	for who := range want {
@@ -163,49 +164,78 @@ func TestMergeLosesNothing(t *testing.T) {
 	}
 }
 
-// An error that came after its call had returned is told to the next call, once.
-func TestMergeTellsErrors(t *testing.T) {
+// What fails after its call had returned is lost. Every later call is answered for itself, so that none is told of what
+// it is not: quic-go repeats a call that it is told EIO of in packets of the size that the call has, and for a lone
+// datagram, which has none, without end.
+func TestMergeFailsNobodyElse(t *testing.T) {
+	full := func(m *merger) error { return m.write(make([]byte, 14*1441), segmentMessage(1441), port(1)) }
+	for name, next := range map[string]func(*merger) error{
+		"a full call":     full,
+		"a short one":     func(m *merger) error { return m.write(make([]byte, 1441), segmentMessage(1441), port(1)) },
+		"a lone datagram": func(m *merger) error { return m.write(make([]byte, 40), nil, port(1)) },
+	} {
+		c := &calls{t: t}
+		m := resting(c)
+		if err := full(m); err != nil {
+			t.Fatal(err)
+		}
+		c.fail = syscall.EIO
+		m.flush()
+		if len(m.pending) > 0 {
+			t.Errorf("%s: what could not be sent is kept", name)
+		}
+		if err := next(m); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s that fails: %v, want EIO at once", name, err)
+		}
+		c.fail = nil
+		if err := next(m); err != nil || len(c.sent) != 1 {
+			t.Errorf("%s that does not fail: %v, %d calls, want it sent at once", name, err, len(c.sent))
+		}
+	}
+	// A call that is sent with those before it is answered itself.
 	c := &calls{t: t}
 	m := resting(c)
-	full := func(to int) error { return m.write(make([]byte, 14*1441), segmentMessage(1441), port(to)) }
-	if err := full(1); err != nil {
+	if err := errors.Join(full(m), full(m)); err != nil {
 		t.Fatal(err)
 	}
-	c.fail = syscall.EIO
-	m.flush()
-	c.fail = nil
-	if err := full(1); !errors.Is(err, syscall.EIO) {
-		t.Errorf("the next call was told %v, want EIO", err)
-	}
-	if err := full(1); err != nil {
-		t.Errorf("told %v twice", err)
-	}
-	// One that comes while its call waits is that call's.
 	c.fail = syscall.EPERM
-	if err := full(1); err != nil {
-		t.Fatal(err)
-	}
-	if err := full(1); !errors.Is(err, syscall.EPERM) {
-		t.Errorf("a full call was told %v, want EPERM", err)
-	}
-	c.fail = nil
-	if err := full(1); err != nil {
-		t.Errorf("told %v twice", err)
+	if err := full(m); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("the call that fills the datagram: %v, want EPERM", err)
 	}
 }
 
 // quic-go gives segmentation offload up when the first call fails: that one must not be held back.
 func TestMergeSendsTheFirstAtOnce(t *testing.T) {
-	c := &calls{t: t, fail: syscall.EIO}
+	c := &calls{t: t}
+	p := &peer{}
 	m := resting(c)
-	m.segmented = func() bool { return false }
-	if err := m.write(make([]byte, 14*1441), segmentMessage(1441), port(1)); !errors.Is(err, syscall.EIO) {
-		t.Errorf("the first call with several packets was told %v, want EIO", err)
+	m.segmented = p.segmented
+	m.send = func(b, oob []byte, addr *net.UDPAddr) error {
+		err := c.send(b, oob, addr)
+		if err == nil {
+			p.sent(len(b), segmentSize(oob))
+		}
+		return err
+	}
+	full := func() error { return m.write(make([]byte, 14*1441), segmentMessage(1441), port(1)) }
+	c.fail = syscall.EIO
+	for range 2 {
+		if err := full(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("the first call with several packets was told %v, want EIO", err)
+		}
+	}
+	c.fail = nil
+	if err := full(); err != nil || len(c.sent) != 1 {
+		t.Errorf("%v, %d calls; want the first that succeeds sent at once", err, len(c.sent))
+	}
+	if err := full(); err != nil || len(c.sent) != 1 {
+		t.Errorf("%v, %d calls; want the second held back", err, len(c.sent))
 	}
 }
 
 // Over real sockets calls become fewer, and everything arrives.
 func TestMergeIsObserved(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // or it is the scheduler's choice how much is joined
 	perCall := func(merge Offload) float64 {
 		dialled, accepted := pair(t, Config{}, Config{GSOMerge: merge})
 		bulk(t, dialled, accepted, 32<<20)

@@ -12,7 +12,7 @@ import (
 // Canary slows the system by a known amount, so that whoever judges can be judged: a gate that lets it pass is blind. It
 // is no part of the case. The zero value slows nothing.
 type Canary struct {
-	// Delay is waited after the stamp of every publish, inside what EndToEnd measures. It spins, because a timer is
+	// Delay is waited after the time in the stamp of every publish, inside what EndToEnd measures. It spins, because a timer is
 	// coarser than a fifth of a median. What EndToEnd shows is at least the delay, and more where threads that were
 	// still looking for work go to sleep meanwhile: on two cores 18 us made 67 us into 103 us, and into 175 us by
 	// nanosleep. Latency cases only: in a flood it would hide behind backpressure.
@@ -41,7 +41,7 @@ func (y Canary) check(c *workload.Case) error {
 func (y Canary) warning() string {
 	switch {
 	case y.Delay > 0:
-		return fmt.Sprintf("canary: every publish was delayed by %v after its stamp, by intention", y.Delay)
+		return fmt.Sprintf("canary: every publish was delayed by %v after the time in its stamp, by intention", y.Delay)
 	case y.Rate > 0:
 		return fmt.Sprintf("canary: the publishers were held to %.1f messages/s, by intention", y.Rate)
 	}

@@ -123,10 +123,12 @@ func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 	canary := g.newBrake()
 	g.pauser = newPauser()
 	defer g.pauser.close()
+	last := g.clock.Now() // when the last batch was sent
 	if lim.lasting > 0 {
-		lim.deadline = g.clock.Now() + int64(lim.lasting)
+		lim.deadline = last + int64(lim.lasting)
 	}
-	for n := int64(0); !g.stop.Load() && !lim.reached(n, g.clock.Now()); {
+	// One batch is sent at the deadline or after it, so that what lies between the first and the last is not less.
+	for n := int64(0); !g.stop.Load() && !lim.reached(n, last); {
 		intended := int64(math.MinInt64)
 		if schedule != nil {
 			intended = schedule.Next()
@@ -158,9 +160,13 @@ func (g *generator) publish(ctx context.Context, as shape, lim limit) error {
 		ack, err := g.pub.PublishFunc(ctx, stream, sizes, g.fill, as.mode)
 		batch := g.making.batch
 		if err != nil {
+			if batch.Count == 0 { // refused before anything was made
+				batch = g.sender.Unmade(uint16(stream), sizes, intended, sent)
+			}
 			g.sender.Unsent(batch, cause(err))
 			return err
 		}
+		last = sent
 		g.sender.Published(batch, g.clock.Now())
 		g.pending.push(outstanding{ack, batch, as.mode != wire.AckNone})
 		n += int64(len(sizes))

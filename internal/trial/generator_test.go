@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -14,10 +15,21 @@ import (
 type taker struct {
 	at    time.Time
 	rooms [][]byte
+	// fail refuses after so many batches; 0: never. made says whether their messages are made all the same.
+	fail int
+	made bool
+	n    int
 }
 
 func (k *taker) PublishFunc(_ context.Context, _ int, sizes []int, fill func([][]byte), _ wire.AckMode) (ack, error) {
-	fill(k.rooms[:len(sizes)])
+	k.n++
+	refused := k.n == k.fail
+	if !refused || k.made {
+		fill(k.rooms[:len(sizes)])
+	}
+	if refused {
+		return nil, errors.New("no more")
+	}
 	return k, nil
 }
 func (k *taker) At() time.Time              { return k.at }
@@ -38,7 +50,7 @@ func TestGeneratorDoesNotAllocate(t *testing.T) {
 	for i := range rooms {
 		rooms[i] = make([]byte, 4096)
 	}
-	g := newGenerator(&c, 0, &taker{time.Now(), rooms}, clock, sender, 1)
+	g := newGenerator(&c, 0, &taker{at: time.Now(), rooms: rooms}, clock, sender, 1)
 	flood := func(batches int64) float64 {
 		return testing.AllocsPerRun(20, func() {
 			if err := g.run(t.Context(), measure.PhaseMeasure, limit{total: 64 * batches, deadline: 1 << 62}); err != nil {
@@ -49,5 +61,33 @@ func TestGeneratorDoesNotAllocate(t *testing.T) {
 	// A phase may allocate, a batch may not.
 	if one, thousand := flood(1), flood(1000); thousand > one+10 {
 		t.Errorf("%.0f allocations for a phase of 1,000 batches, %.0f for one of 1; want the same", thousand, one)
+	}
+}
+
+// A batch that the client would not take was due all the same: offered and failed, whether its messages were made or not.
+func TestGeneratorCountsWhatIsRefused(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		c, err := workload.Case{Payload: 256, Batch: 4, Load: workload.LoadFlood}.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock := measure.NewClock()
+		sender, err := measure.NewSender(measure.SenderConfig{Streams: 1, PayloadLen: 256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rooms := make([][]byte, 4)
+		for i := range rooms {
+			rooms[i] = make([]byte, 256)
+		}
+		g := newGenerator(&c, 0, &taker{at: time.Now(), rooms: rooms, fail: 3, made: made}, clock, sender, 1)
+		sender.Mark(clock.Now())
+		if err := g.run(t.Context(), measure.PhaseMeasure, limit{total: 400, deadline: 1 << 62}); err == nil {
+			t.Errorf("made %v: no error", made)
+		}
+		r := sender.Result()
+		if r.Offered != 12 || r.Published != 8 || r.Failed["no more"] != 4 || r.PublishedBytes != 8*256 {
+			t.Errorf("made %v: offered %d, published %d (%d bytes), failed %v; want 12, 8 (2048), 4", made, r.Offered, r.Published, r.PublishedBytes, r.Failed)
+		}
 	}
 }

@@ -40,7 +40,7 @@ type publisher interface {
 	PublishFunc(ctx context.Context, stream int, sizes []int, fill func(payloads [][]byte), mode wire.AckMode) (ack, error)
 }
 
-// ack is the outcome of one Publish: when the system answered or, unacked, took it.
+// ack is the outcome of one PublishFunc: when the system answered or, unacked, took it.
 type ack interface {
 	At() time.Time // zero while it is not known
 	Wait(ctx context.Context) error

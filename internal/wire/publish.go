@@ -58,13 +58,8 @@ func (b *PublishBatch) Check(maxFrameBytes int) error {
 	if !b.Acked && b.AckMode != AckNone {
 		return fmt.Errorf("unacked publish batch: ack mode %s: want none", b.AckMode)
 	}
-	for i, n := range b.Room {
-		if n < 0 {
-			return fmt.Errorf("publish batch: payload %d of %d bytes: want at least 0", i, n)
-		}
-		if n > maxFrameBytes { // before the sum of several can overflow
-			return fmt.Errorf("publish batch: payload %d of %d bytes: %w: at most %d", i, n, ErrTooLong, maxFrameBytes)
-		}
+	if err := CheckRoom(b.Room, maxFrameBytes); err != nil {
+		return fmt.Errorf("publish batch: %w", err)
 	}
 	if n := b.FrameLen() - HeaderLen; n > maxFrameBytes || uint64(n) > math.MaxUint32 {
 		return fmt.Errorf("publish batch of %d payloads, %d bytes: %w: at most %d", max(len(b.Payloads), len(b.Room)), n, ErrTooLong, maxFrameBytes)

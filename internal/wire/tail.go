@@ -36,6 +36,22 @@ func AppendTailRoom(dst []byte, sizes []int) []byte {
 	return dst
 }
 
+// CheckRoom refuses sizes that are negative or make together more than limit bytes (ErrTooLong), so that
+// their sum can be taken without overflow.
+func CheckRoom(sizes []int, limit int) error {
+	left := limit
+	for i, n := range sizes {
+		if n < 0 {
+			return fmt.Errorf("payload %d of %d bytes: want at least 0", i, n)
+		}
+		if n > left {
+			return fmt.Errorf("payloads of more than %d bytes: %w", limit, ErrTooLong)
+		}
+		left -= n
+	}
+	return nil
+}
+
 // TailRoomLen is the length of the tail of payloads of those sizes, in bytes.
 func TailRoomLen(sizes []int) int {
 	n := 4

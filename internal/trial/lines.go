@@ -144,7 +144,6 @@ type receiverResult struct {
 	measure.ReceiverResult
 	Subscription uint64                   `json:"subscription"`
 	LocalAddr    string                   `json:"local_addr"`
-	Stream       int                      `json:"stream"`
 	Stats        client.SubscriptionStats `json:"stats"`
 	Err          string                   `json:"err,omitempty"`
 }

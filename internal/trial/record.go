@@ -205,9 +205,9 @@ func (t *trial) receiverResults() []receiverResult {
 	var out []receiverResult
 	for i := range t.Case.Subscribers() {
 		stream := i / t.Case.Fanout
-		res := receiverResult{Stream: stream}
+		res := receiverResult{}
 		res.ID = fmt.Sprintf("%d.%d", stream, i%t.Case.Fanout)
-		res.ReceiverResult.Stream = uint16(stream)
+		res.Stream = uint16(stream)
 		res.PayloadLen, res.IntervalNs = t.Case.MessageBytes(), measure.DefaultIntervalNs
 		res.EndToEnd, res.Network = measure.NewHistogram(), measure.NewHistogram()
 		if i < len(t.lastSubs) {

@@ -140,7 +140,7 @@ func (s *subscribers) stop(ctx context.Context) (*sideResult, error) {
 	for _, sub := range s.subs {
 		res := receiverResult{
 			ReceiverResult: sub.recv.Result(), Subscription: sub.sub.ID(), LocalAddr: sub.sub.LocalAddr(),
-			Stream: sub.stream, Stats: sub.sub.Stats(),
+			Stats: sub.sub.Stats(),
 		}
 		w, was := &res.Stats.Wakeups, sub.atMark
 		w.Count, w.Items, w.Bytes = w.Count-was.Count, w.Items-was.Items, w.Bytes-was.Bytes

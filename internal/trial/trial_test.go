@@ -117,6 +117,26 @@ func TestSizeRuleJudges(t *testing.T) {
 	}
 }
 
+// Whose message is whose is the same question in every topology.
+func TestSeveralStreamsInEveryTopology(t *testing.T) {
+	for _, topology := range []workload.Topology{workload.TopologyProcesses, workload.TopologySplit, workload.TopologyInprocess} {
+		for name, c := range map[string]workload.Case{
+			"streams":            {Payload: 64, Streams: 3, Publishers: 4, Fanout: 2},
+			"streams of a relay": {Payload: 64, Streams: 3, Publishers: 3, Fanout: 2, Probe: workload.ProbeRelay},
+			"tenants":            {Payload: 64, Batch: 4, Overload: true, Tenants: []workload.Tenant{{Name: "a", Rate: 400}, {Name: "b", Rate: 1200}}},
+		} {
+			t.Run(fmt.Sprintf("%v/%s", topology, name), func(t *testing.T) {
+				c.Topology = topology
+				s := small(c)
+				s.Sizes.Total, s.Sizes.Duration = 0, 300*time.Millisecond
+				if r := run(t, t.Context(), s); len(faults(r)) > 0 || r.Counts.Published == 0 {
+					t.Errorf("%d published, faults %v", r.Counts.Published, faults(r))
+				}
+			})
+		}
+	}
+}
+
 // So much publishing is what was asked for; the time from the mark to the first publish does not count.
 func TestDurationIsOfPublishing(t *testing.T) {
 	s := small(workload.Case{Payload: 256, Batch: 8, Load: workload.LoadClosed, Acks: workload.AcksPerBatch, Publishers: 2})

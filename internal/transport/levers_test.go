@@ -121,6 +121,10 @@ func (l levers) check(t *testing.T, dialled, accepted *Conn) {
 	}
 }
 
+// accepting is held by whoever waits for a stream: when two come in one packet quic-go wakes one caller
+// of AcceptStream, and another one that waited beside it would wait for good.
+var accepting sync.Mutex
+
 // carry sends frames of a size over a stream of its own and checks each on arrival.
 func carry(t *testing.T, from, to *Conn, bytes int64, size int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -135,7 +139,9 @@ func carry(t *testing.T, from, to *Conn, bytes int64, size int) {
 	defer wg.Wait()
 	wg.Go(func() {
 		// Streams of one connection are accepted in any order: the frames say how many there are.
+		accepting.Lock()
 		s, err := to.AcceptStream(ctx)
+		accepting.Unlock()
 		if err != nil {
 			t.Error(err)
 			return

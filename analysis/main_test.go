@@ -11,18 +11,18 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"felix/internal/racetest"
 )
 
 // asCommand makes the test binary behave as analysis, so that a process of its own can be measured.
 const asCommand = "ANALYSIS_TEST_AS_COMMAND"
 
-// atExit is for GORACE: a process under the race detector otherwise sleeps for a second before it exits.
-const atExit = "atexit_sleep_ms=0"
-
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	racetest.EndAtOnce()
 	testscript.Main(m, map[string]func(){"analysis": main})
 }
 
@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 			if err := os.CopyFS(e.WorkDir, os.DirFS(made)); err != nil {
 				return err
 			}
-			e.Setenv("GORACE", atExit)
+			e.Setenv(racetest.Env, os.Getenv(racetest.Env))
 			root := filepath.Join(e.WorkDir, "results")
 			dirs, err := os.ReadDir(root)
 			if err != nil {

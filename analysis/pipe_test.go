@@ -97,7 +97,7 @@ func self(t *testing.T, root string, args ...string) (*exec.Cmd, *bytes.Buffer) 
 		args = append(args, "--results", root)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+atExit)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
 	stderr := &bytes.Buffer{}
 	cmd.Stderr = stderr
 	return cmd, stderr

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"felix/broker/service"
+	"felix/internal/racetest"
 	"felix/internal/settings"
 	"felix/internal/transport"
 	"felix/internal/trial"
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	racetest.EndAtOnce()
 	testscript.Main(m, map[string]func(){"latencydemo": main})
 }
 
@@ -42,6 +44,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			e.Setenv(racetest.Env, os.Getenv(racetest.Env))
 			e.Setenv("ADDR", b.ready.Addr)
 			e.Setenv("ADMIN", b.ready.AdminURL)
 			e.Setenv("NOBODY", b.nobody)

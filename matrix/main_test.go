@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"felix/internal/racetest"
 	"felix/internal/runrecord"
 )
 
@@ -34,8 +35,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asCommand) != "":
 		main()
 	}
-	// Under the race detector each process would wait a second before it ends, and hundreds of trials are processes.
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	racetest.EndAtOnce()
 	testscript.Main(noLeaks{m}, map[string]func(){"matrix": main})
 }
 
@@ -61,7 +61,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ROOT", root)
 			e.Setenv("FAKE_BIN", executable(t))
-			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv(racetest.Env, os.Getenv(racetest.Env))
 			for _, v := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
 				value, err := exec.Command("go", "env", v).Output()
 				if err != nil {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"felix/client"
+	"felix/internal/racetest"
 	"felix/internal/transport"
 	"felix/internal/wire"
 )
@@ -39,7 +40,10 @@ func (l leakChecked) Run() int {
 }
 
 // In scripts "brokerd" is this test binary again, so that it has the race detector too.
-func TestMain(m *testing.M) { testscript.Main(leakChecked{m}, map[string]func(){"brokerd": main}) }
+func TestMain(m *testing.M) {
+	racetest.EndAtOnce()
+	testscript.Main(leakChecked{m}, map[string]func(){"brokerd": main})
+}
 
 // The scripts are the manual. Besides testscript's own commands they have
 //
@@ -143,7 +147,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	args = append([]string{"--quic-bind", "127.0.0.1:0", "--metrics-bind", "127.0.0.1:0"}, args[1:]...)
 	p := &process{cmd: exec.Command(bin, args...), done: make(chan struct{}), news: make(chan struct{})}
 	p.cmd.Dir = ts.Getenv("WORK")
-	p.cmd.Env = []string{"HOME=/no-home", "PATH=" + ts.Getenv("PATH")}
+	p.cmd.Env = []string{"HOME=/no-home", "PATH=" + ts.Getenv("PATH"), racetest.Env + "=" + os.Getenv(racetest.Env)}
 	stderr, err := p.cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(p.cmd.Start())

@@ -53,6 +53,8 @@ var packageRules = []packageRule{
 	{path: "internal/settings", floor: ground},
 	{path: "internal/build", floor: ground},
 	{path: "internal/answer", floor: ground},
+	// What tests of processes share: tests only, so nobody imports it.
+	{path: "internal/racetest", floor: ground},
 	// A grid varies settings by their keys: the table says which there are.
 	{path: "internal/workload", floor: ground, imports: []string{"internal/settings"}},
 	{path: "internal/runrecord", floor: ground, imports: []string{"internal/workload"}},

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"felix/internal/racetest"
 	"felix/internal/runrecord"
 	"felix/internal/trial"
 	"felix/internal/workload"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 	if code, isRole := trial.Role(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); isRole {
 		os.Exit(code)
 	}
+	racetest.EndAtOnce()
 	goleak.VerifyTestMain(m)
 }
 

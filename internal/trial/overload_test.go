@@ -177,7 +177,7 @@ func TestSlowSubscriberHoldsTheRate(t *testing.T) {
 func TestOverloadWarnsOfTheRate(t *testing.T) {
 	for _, marked := range []bool{false, true} {
 		s := small(labCase(t, workload.Case{Payload: 4096, Batch: 16, Rate: 4000, Overload: marked}, map[string]string{"slow": "*:1MB"}))
-		s.Case.BrokerSet = map[string]string{"subscriber_queue_max_bytes": "128KiB", "subscriber_egress_max_bytes": "128KiB"}
+		s.Case.BrokerSet = map[string]string{"pub_conn_inflight_bytes": "256KiB", "subscriber_queue_max_bytes": "128KiB", "subscriber_egress_max_bytes": "128KiB"}
 		s.Case.TransportSet = map[string]string{"stream_recv_window": "128KiB"}
 		s.Case.ClientSet = map[string]string{"publish_inflight_bytes": "128KiB"}
 		s.Sizes.Total, s.Sizes.Duration = 0, 2*time.Second

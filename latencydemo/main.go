@@ -136,7 +136,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if o.repeat > 1 {
 		return answered(newSequence(o, plan, out, stderr).run(ctx), out, stderr)
 	}
-	return once(ctx, o, plan, stdout, stderr)
+	return answered(once(ctx, o, plan, out, stderr), out, stderr)
 }
 
 // answered is the exit code of what ended with code. Nobody has been answered who could not be told.
@@ -163,24 +163,21 @@ func once(ctx context.Context, o *options, plan *trial.Plan, stdout, stderr io.W
 	if err != nil {
 		return fail(stderr, err)
 	}
-	rec := outcome.Record
-	// A record that cannot be written must not take the summary with it, nor the other way round.
-	err = o.write(outcome, stdout)
-	switch {
+	rec, code := outcome.Record, exitValid
+	if !rec.Valid {
+		code = exitInvalid
+	}
+	unwritten := o.write(outcome, stdout)
+	switch { // a record that cannot be written must not take the summary with it
 	case !o.jsonToStdout():
-		if perr := printSummary(stdout, rec); perr != nil {
-			err = errors.Join(err, fmt.Errorf("print the summary: %w", perr))
-		}
+		printSummary(stdout, rec)
 	case !o.isRunner():
 		printVerdict(stderr, rec)
 	}
-	if err != nil {
-		return failWith(stderr, exitInvalid, err)
+	if unwritten != nil {
+		return failWith(stderr, exitInvalid, unwritten)
 	}
-	if !rec.Valid {
-		return exitInvalid
-	}
-	return exitValid
+	return code
 }
 
 // watched runs the plan under the eyes of whoever sits at the terminal.

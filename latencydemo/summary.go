@@ -12,7 +12,7 @@ import (
 )
 
 // printSummary is the one screen that a run ends with.
-func printSummary(w io.Writer, r *runrecord.Record) error {
+func printSummary(w io.Writer, r *runrecord.Record) {
 	s := summary{r: r}
 	s.head()
 	if r.Counts.Expected > 0 || r.Counts.Published > 0 {
@@ -26,8 +26,7 @@ func printSummary(w io.Writer, r *runrecord.Record) error {
 	s.busiest()
 	s.cost()
 	s.remarks()
-	_, err := io.WriteString(w, s.String())
-	return err
+	fmt.Fprint(w, s.String())
 }
 
 // printVerdict is what stderr says when stdout holds the record alone.

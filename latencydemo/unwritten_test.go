@@ -14,6 +14,7 @@ func TestAnswersThatCannotBeWritten(t *testing.T) {
 	disk.CloseWithError(syscall.ENOSPC)
 	for _, args := range [][]string{
 		{"--help"}, {"--version"}, {"--dry-run"}, {"probe", "relay", "--dry-run"},
+		{"--total", "1000", "--warmup", "0", "--topology", "inprocess"},
 		{"--repeat", "2", "--total", "1000", "--warmup", "0", "--topology", "inprocess"},
 		{"--against", "echo-relay", "--pairs", "1", "--total", "1000", "--warmup", "0", "--topology", "inprocess"},
 	} {

@@ -35,22 +35,28 @@ func (k *taker) PublishFunc(_ context.Context, _ int, sizes []int, fill func([][
 func (k *taker) At() time.Time              { return k.at }
 func (k *taker) Wait(context.Context) error { return nil }
 
-// What the bench allocates in a flood would be in the figures as if it were the broker's or the client's.
-func TestGeneratorDoesNotAllocate(t *testing.T) {
-	c, err := workload.Case{Payload: 4096, Batch: 64, Load: workload.LoadFlood}.Resolve()
+// newFlood is a generator of batches of that shape, as fast as k takes them.
+func newFlood(t *testing.T, payload, batch int, k *taker) (*generator, *measure.Sender, *measure.Clock) {
+	t.Helper()
+	c, err := workload.Case{Payload: payload, Batch: batch, Load: workload.LoadFlood}.Resolve()
 	if err != nil {
 		t.Fatal(err)
+	}
+	sender, err := measure.NewSender(measure.SenderConfig{Streams: 1, PayloadLen: payload})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.at, k.rooms = time.Now(), make([][]byte, batch)
+	for i := range k.rooms {
+		k.rooms[i] = make([]byte, payload)
 	}
 	clock := measure.NewClock()
-	sender, err := measure.NewSender(measure.SenderConfig{Streams: 1, PayloadLen: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rooms := make([][]byte, 64)
-	for i := range rooms {
-		rooms[i] = make([]byte, 4096)
-	}
-	g := newGenerator(&c, 0, &taker{at: time.Now(), rooms: rooms}, clock, sender, 1)
+	return newGenerator(&c, 0, k, clock, sender, 1), sender, clock
+}
+
+// What the bench allocates in a flood would be in the figures as if it were the broker's or the client's.
+func TestGeneratorDoesNotAllocate(t *testing.T) {
+	g, _, _ := newFlood(t, 4096, 64, &taker{})
 	flood := func(batches int64) float64 {
 		return testing.AllocsPerRun(20, func() {
 			if err := g.run(t.Context(), measure.PhaseMeasure, limit{total: 64 * batches, deadline: 1 << 62}); err != nil {
@@ -67,20 +73,7 @@ func TestGeneratorDoesNotAllocate(t *testing.T) {
 // A batch that the client would not take was due all the same: offered and failed, whether its messages were made or not.
 func TestGeneratorCountsWhatIsRefused(t *testing.T) {
 	for _, made := range []bool{false, true} {
-		c, err := workload.Case{Payload: 256, Batch: 4, Load: workload.LoadFlood}.Resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
-		clock := measure.NewClock()
-		sender, err := measure.NewSender(measure.SenderConfig{Streams: 1, PayloadLen: 256})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rooms := make([][]byte, 4)
-		for i := range rooms {
-			rooms[i] = make([]byte, 256)
-		}
-		g := newGenerator(&c, 0, &taker{at: time.Now(), rooms: rooms, fail: 3, made: made}, clock, sender, 1)
+		g, sender, clock := newFlood(t, 256, 4, &taker{fail: 3, made: made})
 		sender.Mark(clock.Now())
 		if err := g.run(t.Context(), measure.PhaseMeasure, limit{total: 400, deadline: 1 << 62}); err == nil {
 			t.Errorf("made %v: no error", made)

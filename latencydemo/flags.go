@@ -103,7 +103,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.DurationVar(&z.IdleTimeout, "idle-timeout", trial.DefaultIdleTimeout, "how long the barrier and the drain wait without a delivery")
 	f.Uint64Var(&z.Seed, "seed", 1, "of payload bytes and Poisson arrivals")
 	f.DurationVar(&o.connStats, "conn-stats", 250*time.Millisecond, "sampling interval of connection statistics; 0 = only at the end")
-	f.Var(&o.trace, "trace-every", "follow one of so many messages through its stages; 0 = none; auto: so few that it costs nothing to speak of. More of them are marked as perturbing")
+	f.Var(&o.trace, "trace-every", "follow one of so many messages through its stages; 0 = none; auto: so few that it costs nothing to speak of, and an odd number, which is not in step with the acks of QUIC. More of them are marked as perturbing")
 	f.Var(&o.pprof, "pprof", "profiles that every process takes over the measure phase; they go beside the record, and the run is marked as perturbed")
 	// What matrix ab --canary says to it; nobody else has a use for them.
 	f.DurationVar(&z.Canary.Delay, "canary-delay", 0, "wait after the stamp of every publish (latency cases)")

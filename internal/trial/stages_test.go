@@ -227,14 +227,16 @@ func TestTraceEvery(t *testing.T) {
 		every int64
 		dense bool
 	}{
-		{"a latency has enough for a p99 of 10,000", workload.Case{Payload: 256}, 0, 8, false},
-		{"a slow rate is a latency", workload.Case{Payload: 256, Rate: 500}, 0, 8, false},
-		{"a fast rate traces a thousand a second", workload.Case{Payload: 256, Rate: 100_000}, 0, 100, false},
-		{"a flood", workload.Case{Payload: 256, Acks: workload.AcksNone}, 0, 256, false},
-		{"batches are traced by their first message", workload.Case{Payload: 256, Batch: 64}, 0, 256, false},
+		{"a latency has enough for a p99 of 10,000", workload.Case{Payload: 256}, 0, 9, false},
+		{"a slow rate is a latency", workload.Case{Payload: 256, Rate: 500}, 0, 9, false},
+		{"a fast rate traces a thousand a second", workload.Case{Payload: 256, Rate: 100_000}, 0, 101, false},
+		{"a flood", workload.Case{Payload: 256, Acks: workload.AcksNone}, 0, 257, false},
+		{"batches are traced by their first message", workload.Case{Payload: 256, Batch: 64}, 0, 5 * 64, false},
 		{"and 256 is no multiple of 100", workload.Case{Payload: 256, Batch: 100}, 0, 300, false},
 		{"a batch is the least", workload.Case{Payload: 256, Batch: 1000}, 0, 1000, false},
+		{"an odd number of batches too", workload.Case{Payload: 256, Batch: 32}, 0, 9 * 32, false},
 		{"asked for", workload.Case{Payload: 256, Batch: 64}, 1000, 1024, false},
+		{"whoever asks for an even number gets it", workload.Case{Payload: 256}, 8, 8, false},
 		{"more than costs nothing", workload.Case{Payload: 256, Batch: 64}, 64, 64, true},
 		{"none", workload.Case{Payload: 256}, -1, 0, false},
 		{"a probe has no stages", workload.Case{Payload: 256, Probe: workload.ProbeRelay}, 0, 0, false},

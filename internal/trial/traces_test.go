@@ -60,17 +60,18 @@ func TestEveryTracedDeliveryIsInTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const every, traced = 9, 223 // the default, and how many of 2,000 that is, the first among them
 	lines := bytes.Split(bytes.TrimSpace(out.Extras["traces.jsonl"]), []byte("\n"))
-	if int64(len(lines)) != out.Record.Traces.Deliveries || len(lines) != 2*2000/8 {
-		t.Errorf("%d lines of %d traced deliveries, want 1 of 8 of 2 x 2000", len(lines), out.Record.Traces.Deliveries)
+	if int64(len(lines)) != out.Record.Traces.Deliveries || len(lines) != 2*traced {
+		t.Errorf("%d lines of %d traced deliveries, want 1 of %d of 2 x 2000", len(lines), out.Record.Traces.Deliveries, every)
 	}
 	for i, text := range lines {
 		var l struct {
 			Seq      uint64
 			StagesNs []*int64 `json:"stages_ns"`
 		}
-		if err := json.Unmarshal(text, &l); err != nil || l.Seq != uint64(i/2*8) || len(l.StagesNs) != 9 || slices.Contains(l.StagesNs, nil) {
-			t.Fatalf("line %d: %s (%v), want 9 stages of seq %d", i, text, err, i/2*8)
+		if err := json.Unmarshal(text, &l); err != nil || l.Seq != uint64(i/2*every) || len(l.StagesNs) != 9 || slices.Contains(l.StagesNs, nil) {
+			t.Fatalf("line %d: %s (%v), want 9 stages of seq %d", i, text, err, i/2*every)
 		}
 	}
 }

@@ -368,7 +368,7 @@ func TestLargeFrames(t *testing.T) {
 
 // FuzzControlStream sends anything on an authenticated stream. The replies are frames, the stream
 // ends, and the account adds up. Which packets carry what varies from run to run, so give it
-// -fuzzminimizetime 10x: otherwise it spends its time minimising what is not there.
+// -fuzzminimizetime 10x, as scripts/fuzz does: otherwise it spends its time minimising what is not there.
 func FuzzControlStream(f *testing.F) {
 	var good []byte
 	good = append(good, acked(1, Demo, "x")...)
